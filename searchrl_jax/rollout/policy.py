@@ -1,0 +1,293 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who draws the tokens: a model with a living cache, or a script.
+
+The tool loop sees one protocol. Rows are numbered b * G + g; a policy keeps
+what belongs to a row between turns, and is told of every given token.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+from searchrl_jax import tokenizer as tokenizers
+from searchrl_jax.rollout import device
+from searchrl_jax.rollout.sampling import question_hash
+from searchrl_jax.rollout.stops import compile_stops
+from searchrl_jax.types import (
+  Environment,
+  Question,
+  Sampling,
+  ScriptedPolicy,
+  Turn,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+  """What a policy is told of a row whose turn it shall draw."""
+
+  row: int
+  question: Question
+  rollout: int
+  turns: tuple[Turn, ...]
+  budget: int  # tokens it may draw at most
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+  """The tokens of one turn, exactly as drawn."""
+
+  tokens: np.ndarray  # [n] int32
+  logps: np.ndarray  # [n] float32
+  stopped: bool  # by itself; False where the budget ended the turn
+
+
+class Policy(Protocol):
+  def start(self, prompts: Sequence[Sequence[int]], group: int) -> None:
+    """Opens `group` rows for every prompt."""
+
+  def draw(self, asked: Sequence[Asked]) -> list[Said]:
+    """Draws one turn for each of these rows."""
+
+  def append(self, given: Mapping[int, Sequence[int]]) -> None:
+    """Appends given tokens to rows."""
+
+  def rebuild(self, prompts: Mapping[int, Sequence[int]]) -> None:
+    """Replaces the contexts of rows by new prompts."""
+
+
+@dataclasses.dataclass
+class Counters:
+  """Work done by a model policy, in tokens."""
+
+  prefilled_tokens: int = 0  # given tokens run through the model
+  decoded_tokens: int = 0  # sampled tokens
+
+
+def bucket(length: int, least: int = 16) -> int:
+  """The next of 16, 24, 32, 48, 64, 96, …: few shapes, little padding."""
+  size = least
+  while size < length:
+    size = size * 3 // 2 if size & (size - 1) == 0 else size * 4 // 3
+  return size
+
+
+def _pad(rows: Sequence[Sequence[int]], count: int):
+  """Right-pads id lists into [count, T] with T a bucket; returns counts."""
+  counts = np.zeros(count, np.int32)
+  counts[: len(rows)] = [len(row) for row in rows]
+  tokens = np.zeros((count, bucket(max(1, counts.max()))), np.int32)
+  for i, row in enumerate(rows):
+    tokens[i, : len(row)] = row
+  return tokens, counts
+
+
+class ScriptPolicy:
+  """Plays a scripted policy: its actions, rendered and tokenised.
+
+  Log-probs are 0: a script draws every token with certainty.
+  """
+
+  def __init__(
+    self,
+    script: ScriptedPolicy,
+    environment: Environment,
+    tokenizer: tokenizers.Tokenizer,
+  ):
+    self._script = script
+    self._environment = environment
+    self._tokenizer = tokenizer
+
+  def start(self, prompts, group):
+    pass
+
+  def draw(self, asked):
+    said = []
+    for row in asked:
+      action = self._script(row.question, row.turns)
+      ids = self._tokenizer.encode(self._environment.render(action))
+      tokens = np.asarray(ids[: row.budget], np.int32)
+      logps = np.zeros(len(tokens), np.float32)
+      said.append(Said(tokens, logps, stopped=len(ids) <= row.budget))
+    return said
+
+  def append(self, given):
+    pass
+
+  def rebuild(self, prompts):
+    pass
+
+
+class ModelPolicy:
+  """Samples from a decoder whose cache lives across the turns of a batch.
+
+  Shapes depend on the configuration alone (`questions` × group rows, bucketed
+  lengths), so that a partial batch compiles nothing new. With a mesh, every
+  device decodes its own rows; no collective is needed, and the loops of the
+  devices need not run equally long.
+  """
+
+  def __init__(
+    self,
+    model,
+    tokenizer: tokenizers.Tokenizer,
+    stops: Sequence[str],
+    *,
+    questions: int,
+    capacity: int,
+    max_new_tokens: int,
+    mesh,
+  ):
+    self.counters = Counters()
+    self._model = model
+    self._questions = questions
+    self._capacity = capacity
+    self._length = max_new_tokens
+    self._mesh = mesh
+    self._stop_table = compile_stops(
+      stops, tokenizer.token_bytes, tokenizer.eos_ids
+    )
+    self._programs: dict = {}
+    self._unstack = jax.jit(model.unstack)
+    self._params = None
+    self._sampling = Sampling()
+    self._key = None
+
+  # --- parameters and settings ---
+
+  def load(self, params) -> None:
+    """Takes the weights to sample with, laid out for decoding once."""
+    self._params = self._unstack(params)
+
+  def use(self, sampling: Sampling, key) -> None:
+    """Sets how, and with which key, the next rollouts are drawn."""
+    self._sampling = sampling
+    self._key = key
+
+  @property
+  def compiled_programs(self) -> int:
+    """Programs compiled so far for prefill, extend and decode."""
+    return sum(p._cache_size() for p in self._programs.values())
+
+  def _program(self, function, specs, out_specs, donate, **static):
+    """A jitted, row-sharded version of a function of `device.py`."""
+    name = (function.__name__, *static.items())
+    if name not in self._programs:
+      body = functools.partial(function, self._model, **static)
+      sharded = jax.shard_map(
+        body,
+        mesh=self._mesh,
+        in_specs=specs,
+        out_specs=out_specs,
+        check_vma=False,
+      )
+      self._programs[name] = jax.jit(sharded, donate_argnums=donate)
+    return self._programs[name]
+
+  # --- the protocol ---
+
+  def start(self, prompts, group):
+    if len(prompts) > self._questions:
+      raise ValueError(
+        f'{len(prompts)} prompts in a batch of {self._questions} questions.'
+      )
+    self._group = group
+    self._size = self._questions * group
+    tokens_BT, count_B = _pad(prompts, self._questions)
+    program = self._program(
+      device.prefill,
+      (P(), P('data'), P('data')),
+      P('data'),
+      (),
+      group=group,
+      capacity=self._capacity,
+    )
+    self._rows = program(self._params, tokens_BT, count_B)
+    self._lengths = np.repeat(count_B, group)
+    self.counters.prefilled_tokens += int(count_B.sum())
+
+  def draw(self, asked):
+    fields = np.zeros((4, self._size), np.uint32)
+    for item in asked:
+      fields[:, item.row] = (
+        question_hash(item.question),
+        item.rollout,
+        len(item.turns),
+        item.budget,
+      )
+    question_R, rollout_R, turn_R, budget_R = fields
+    rows = P('data')
+    program = self._program(
+      device.decode,
+      (P(), rows, P(), rows, rows, rows, rows, P()),
+      (rows, rows),
+      (1,),
+      length=self._length,
+      sampling=self._sampling,
+    )
+    self._rows, drawn = program(
+      self._params,
+      self._rows,
+      self._key,
+      question_R,
+      rollout_R,
+      turn_R,
+      budget_R.astype(np.int32),
+      self._stop_table,
+    )
+    drawn = jax.device_get(drawn)
+    self._lengths += drawn.count
+    self.counters.decoded_tokens += int(drawn.count.sum())
+    said = []
+    for item in asked:
+      n = drawn.count[item.row]
+      said.append(
+        Said(
+          drawn.tokens[item.row, :n],
+          drawn.logps[item.row, :n],
+          bool(drawn.stopped[item.row]),
+        )
+      )
+    return said
+
+  def append(self, given):
+    self._extend(given, self._lengths.copy())
+
+  def rebuild(self, prompts):
+    keep_R = self._lengths.copy()
+    keep_R[list(prompts)] = 0
+    self._extend(prompts, keep_R)
+
+  def _extend(self, given, keep_R):
+    if not given:
+      return
+    ordered = [given.get(row, ()) for row in range(self._size)]
+    tokens_RT, count_R = _pad(ordered, self._size)
+    rows = P('data')
+    program = self._program(
+      device.extend, (P(), rows, rows, rows, rows), rows, (1,)
+    )
+    self._rows = program(self._params, self._rows, tokens_RT, count_R, keep_R)
+    self._lengths = keep_R + count_R
+    self.counters.prefilled_tokens += int(count_R.sum())
+
+
+@jax.jit
+def fingerprint(params):
+  """A 32-bit checksum of weights: equal exactly where every bit is equal
+  (but for one chance in four billion). Follows the sampler in the metrics."""
+  total = jnp.uint32(0)
+  for leaf in jax.tree.leaves(params):
+    bits = jax.lax.bitcast_convert_type(leaf.astype(jnp.float32), jnp.uint32)
+    # Weighted by an odd number of the place, so that swaps are seen too.
+    flat = bits.reshape(-1)
+    place = 2 * jnp.arange(flat.size, dtype=jnp.uint32) + 1
+    total = total * jnp.uint32(16777619) + (flat * place).sum(dtype=jnp.uint32)
+  return total
