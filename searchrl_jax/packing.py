@@ -45,17 +45,19 @@ def empty(rows: int, length: int) -> Batch:
   )
 
 
-def pack(groups: Groups, *, length: int, keep=None) -> Batch:
+def pack(groups: Groups, *, length: int, multiple: int = 1, keep=None) -> Batch:
   """Packs token rows in the order of (question, rollout, row).
 
   Args:
     groups: B groups of G trajectories.
     length: L, tokens of a packed row.
+    multiple: N is rounded up to a multiple of it with rows of padding, so
+      that few distinct shapes occur.
     keep: [B, G] bool, trajectories to pack; all where None.
 
   Returns:
     A `Batch` of numpy arrays [N, L], N as small as first fit makes it and at
-    least 1. `trajectory_id` is b * G + g whatever was left out.
+    least `multiple`. `trajectory_id` is b * G + g whatever was left out.
 
   Raises:
     ValueError: a token row is longer than L.
@@ -73,7 +75,7 @@ def pack(groups: Groups, *, length: int, keep=None) -> Batch:
       'the packing length to the context.'
     )
   placed = _first_fit(lengths, length)
-  batch = empty(max(1, len(placed)), length)
+  batch = empty(multiple * max(1, -(-len(placed) // multiple)), length)
   for n, members in enumerate(placed):
     start = 0
     for order, i in enumerate(members):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
 
 from searchrl_jax.models import cache as caches
 from searchrl_jax.rollout import sampling as sampler
@@ -29,6 +30,14 @@ class Rows:
 
   cache: Any
   hidden: Any  # [R, D] after the last token of each row
+
+
+# Rows live on the devices of the mesh's data axis; in the cache, rows come
+# second, after the layers.
+ROWS = Rows(
+  caches.Cache(k=P(None, 'data'), v=P(None, 'data'), length_R=P('data')),
+  hidden=P('data'),
+)
 
 
 class Drawn(NamedTuple):

@@ -204,7 +204,7 @@ class ModelPolicy:
     program = self._program(
       device.prefill,
       (P(), P('data'), P('data')),
-      P('data'),
+      device.ROWS,
       (),
       group=group,
       capacity=self._capacity,
@@ -226,8 +226,8 @@ class ModelPolicy:
     rows = P('data')
     program = self._program(
       device.decode,
-      (P(), rows, P(), rows, rows, rows, rows, P()),
-      (rows, rows),
+      (P(), device.ROWS, P(), rows, rows, rows, rows, P()),
+      (device.ROWS, rows),
       (1,),
       length=self._length,
       sampling=self._sampling,
@@ -272,7 +272,7 @@ class ModelPolicy:
     tokens_RT, count_R = _pad(ordered, self._size)
     rows = P('data')
     program = self._program(
-      device.extend, (P(), rows, rows, rows, rows), rows, (1,)
+      device.extend, (P(), device.ROWS, rows, rows, rows), device.ROWS, (1,)
     )
     self._rows = program(self._params, self._rows, tokens_RT, count_R, keep_R)
     self._lengths = keep_R + count_R
