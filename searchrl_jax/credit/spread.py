@@ -35,7 +35,7 @@ def spread(advantage_BGS, batch: types.Batch):
   chex.assert_rank(advantage_BGS, 3)
   sampled_NL = _sampled(batch)
   turns = advantage_BGS.shape[-1]
-  value_TS = jnp.reshape(advantage_BGS, (-1, turns))
+  value_TS = jnp.asarray(advantage_BGS).reshape(-1, turns)
   trajectory_NL = jnp.where(sampled_NL, batch.trajectory_id, 0)
   turn_NL = jnp.where(sampled_NL, batch.turn_id, 0)
   value_NL = value_TS.at[trajectory_NL, turn_NL].get(
