@@ -5,7 +5,7 @@
 The tags are fixed by the format; everything else the world says is a wording:
 the prompt, a passage, a reply, the messages. `NATURAL` speaks to a language
 model, `WORDS` to a tiny policy whose tokens are whole words, `PLANNING` says
-what `WORDS` says but keeps the passages to itself.
+what `WORDS` says but leaves every reply to a search empty.
 """
 
 import dataclasses
@@ -99,7 +99,8 @@ WORDS = Wording(
   invalid=' invalid action ',
 )
 
-PLANNING = dataclasses.replace(WORDS, document_format='')
+# One empty block after every search, whatever it found.
+PLANNING = dataclasses.replace(WORDS, document_format='', empty='')
 
 
 def template_from(path: str | pathlib.Path) -> str:

@@ -119,7 +119,11 @@ def test_a_malformed_turn_keeps_its_thought():
 
 # --- text and action ---------------------------------------------------------
 
-_said = st.text().map(str.strip)
+_said = (
+  st.text()
+  .map(str.strip)
+  .filter(lambda text: not any(tag in text for tag in wording.TAGS))
+)
 _actions = st.one_of(
   st.builds(lambda q: (Kind.SEARCH, {'query': q}), _said.filter(bool)),
   st.builds(lambda a: (Kind.ANSWER, {'answer': a}), _said),

@@ -74,14 +74,16 @@ def test_planning_differs_from_words_by_the_passages_only():
   ).split() == (
     ['<information>', 'Ada', 'employed', 'at', 'Acme', '</information>']
   )
-  hidden = wording.PLANNING.observation(wording.PLANNING.passages(HITS))
-  assert hidden.split() == ['<information>', '</information>']
-  assert (
-    dataclasses.replace(
-      wording.PLANNING, document_format=wording.WORDS.document_format
+  planning = wording.PLANNING
+  for hidden in (planning.passages(HITS), planning.empty):
+    assert planning.observation(hidden).split() == (
+      ['<information>', '</information>']
     )
-    == wording.WORDS
-  )
+  shown = {
+    'document_format': wording.WORDS.document_format,
+    'empty': wording.WORDS.empty,
+  }
+  assert dataclasses.replace(planning, **shown) == wording.WORDS
 
 
 def test_words_of_names_tags_and_words_once():
