@@ -1,0 +1,166 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Scripted experts: policies that follow what is known of a question.
+
+They are played through the real environment to make demonstrations. Their
+noise lies in decisions, never in what they copy: a policy that imitates them
+learns to search too much and to stop too early, which reinforcement learning
+can then cure, but not to misread.
+"""
+
+import dataclasses
+import random
+from collections.abc import Sequence
+
+from searchrl_jax import types
+from searchrl_jax.data import lexicon
+from searchrl_jax.data.qa import texts_of
+from searchrl_jax.data.world import RENDERINGS
+
+
+def _siblings(rendering: lexicon.Rendering) -> dict[str, tuple[str, ...]]:
+  """Each label -> the labels of all relations of the same subject."""
+  siblings = {}
+  for relations in lexicon.RELATIONS_OF.values():
+    labels = tuple(rendering.wordings[r.name].label for r in relations)
+    siblings |= dict.fromkeys(labels, labels)
+  return siblings
+
+
+# By rendering: two of them may share a label, but not its siblings.
+_SIBLINGS = {name: _siblings(r) for name, r in RENDERINGS.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Expert:
+  """Follows the gold chain of a generated question, one search a hop.
+
+      think "given fetok"      search "fetok employer"
+      think "employer vepev"   search "vepev founder"
+      think "founder zurep"    answer "zurep"
+
+  A thought restates the relation and the value read last, `given` and the
+  entity that the question names before anything was read.
+
+  Noise: with probability `superfluous` a turn asks again about an entity
+  whose page was read, as long as enough searches remain for the chain: any
+  relation of its type, or just the same one where `metadata['rendering']` does
+  not say how relations are called. The next thought then still restates the
+  last useful relation and value. With probability `early` after each hop but
+  the last, it answers with the value just read.
+
+  A hop counts as read once its document came back and holds its object. Where
+  a search missed, the next asks for the name alone, then in full again, and
+  so on. When `max_searches` are spent it answers with the last value it has
+  read (with the entity of the question, if none): wrong, but never made up.
+
+  All random numbers are functions of (seed, question id, number of turns or
+  of hops read), so the same history always meets the same decision.
+  """
+
+  seed: int
+  superfluous: float = 0.4
+  early: float = 0.08
+  max_searches: int = 4
+
+  def __call__(
+    self, question: types.Question, turns: Sequence[types.Turn]
+  ) -> types.Action:
+    """The expert's next turn.
+
+    Raises:
+      ValueError: for a question without a gold chain.
+    """
+    hops = question.hops
+    if not hops:
+      raise ValueError(
+        f'question {question.id!r} has no gold chain (hops) to follow'
+      )
+    read = _hops_read(hops, turns)
+    if read:
+      value, thought = hops[read - 1].object, hops[read - 1].relation
+    else:
+      value, thought = hops[0].subject, lexicon.GIVEN
+    thought = f'{thought} {value}'
+    needed = len(hops) - read
+    queries = [
+      turn.action.arguments['query']
+      for turn in turns
+      if turn.action.kind == types.Kind.SEARCH
+    ]
+    left = self.max_searches - len(queries)
+    if needed and (left <= 0 or self._stops_early(question, read)):
+      return _answer(thought, value)
+    if read and left > needed and self._strays(question, turns):
+      return _search(thought, self._superfluous(question, turns, read))
+    if needed:
+      return _search(thought, _next_query(hops[read], queries))
+    return _answer(thought, value)
+
+  def _stops_early(self, question: types.Question, read: int) -> bool:
+    rng = random.Random(f'early/{self.seed}/{question.id}/{read}')
+    return read > 0 and rng.random() < self.early
+
+  def _strays(self, question, turns) -> bool:
+    rng = random.Random(f'stray/{self.seed}/{question.id}/{len(turns)}')
+    return rng.random() < self.superfluous
+
+  def _superfluous(self, question, turns, read: int) -> str:
+    rng = random.Random(f'query/{self.seed}/{question.id}/{len(turns)}')
+    hop = question.hops[rng.randrange(read)]
+    relations = (hop.relation,)
+    if 'rendering' in question.metadata:
+      relations = _SIBLINGS[question.metadata['rendering']][hop.relation]
+    return f'{hop.subject} {rng.choice(relations)}'
+
+
+def _hops_read(hops: Sequence[types.Hop], turns: Sequence[types.Turn]) -> int:
+  """How many hops, from the first on, the evidence so far has settled."""
+  texts = {
+    document.id: document.text
+    for turn in turns
+    for evidence in turn.evidence
+    for document in evidence.documents
+  }
+  for count, hop in enumerate(hops):
+    if hop.object not in texts.get(hop.document_id, ''):
+      return count
+  return len(hops)
+
+
+def _next_query(hop: types.Hop, queries: Sequence[str]) -> str:
+  """In full first; after a miss the name alone and in full in turn."""
+  full = f'{hop.subject} {hop.relation}'
+  misses = sum(query in (full, hop.subject) for query in queries)
+  return hop.subject if misses % 2 else full
+
+
+@dataclasses.dataclass(frozen=True)
+class TitleExpert:
+  """Searches what a real question mentions, then gives the gold answer.
+
+  For sets whose chain is unknown but which name their titles
+  (`metadata['mentioned_titles']`): one title a turn, in order, at most
+  `max_searches`; the question itself where none is named. It teaches the form
+  of a search and nothing about which search is needed.
+  """
+
+  max_searches: int = 4
+
+  def __call__(
+    self, question: types.Question, turns: Sequence[types.Turn]
+  ) -> types.Action:
+    """The next title, or the first gold answer."""
+    titles = texts_of(question.metadata.get('mentioned_titles'))
+    queries = (titles or (question.text,))[: self.max_searches]
+    if len(turns) < len(queries):
+      return _search(queries[len(turns)], queries[len(turns)])
+    return _answer(question.answers[0], question.answers[0])
+
+
+def _search(thought: str, query: str) -> types.Action:
+  return types.Action(types.Kind.SEARCH, {'thought': thought, 'query': query})
+
+
+def _answer(thought: str, answer: str) -> types.Action:
+  return types.Action(types.Kind.ANSWER, {'thought': thought, 'answer': answer})
