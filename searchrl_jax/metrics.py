@@ -83,8 +83,9 @@ class JsonLines:
   def cut_back(self, next_step: int) -> None:
     """Drops what a resumed run will write again: keeps `step < next_step`.
 
-    `next_step` is the step the resumed run begins with, so its own rows are
-    dropped too: exclusive. Rows without a step are kept.
+    `next_step` is the step the resumed run begins with: rows of its own are
+    dropped, those of the checkpoint's step before it stay. Rows without a
+    step are kept.
     """
     self.keep(lambda row: row.get('step') is None or row['step'] < next_step)
 

@@ -71,7 +71,7 @@ def write(
 
   Args:
     file: the `traces.jsonl` of a workdir.
-    step: index of the learning step, from 0.
+    step: number of the learning step.
     phase: `warm_start`, `rl` or `final`.
     groups: B groups of G finished trajectories.
     scores: their raw numbers, [B, G] and [B, G, S].

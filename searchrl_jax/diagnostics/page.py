@@ -79,8 +79,8 @@ errors.</p>
 <h2>Contributions over turns</h2>
 {% if contributions %}
 {{ contributions }}
-<p class="note">Mean contribution of the search turns that were judged, by
-their place in the trajectory.</p>
+<p class="note">Mean contribution of the judged search turns of successful
+trajectories, by their place in the trajectory.</p>
 {% else %}<p class="note">No turn was judged.</p>{% endif %}
 
 <h2>Where the time went</h2>
@@ -97,7 +97,7 @@ Arrow keys go on and back.</p>
 <span>&minus;{{ '%.2f' | format(scale) }}</span>
 <i style="background: linear-gradient(90deg, {{ red }}, #fff,
  {{ blue }})"></i><span>+{{ '%.2f' | format(scale) }}</span>
-<b style="background: {{ none }}"></b> none</div>
+<b style="background: {{ unknown }}"></b> none</div>
 {{ controls }}
 <main id="trajectory"></main>
 <script type="application/json" id="traces">{{ data }}</script>

@@ -202,12 +202,18 @@ def _curve(axis, points: Points, colour: str, label: str, style='-') -> None:
 
 
 def _evaluations(axis, rows, greedy, marker, colour, begin) -> None:
-  """Evaluated EM with its standard error; a warm start's at the beginning."""
+  """Evaluated EM with its standard error.
+
+  Of those before the curves begin only the last is shown, where they begin:
+  it is where learning starts from.
+  """
   rows = [row for row in rows if (row['temperature'] == 0) == greedy]
   rows = [row for row in rows if row['em'] is not None]
   if not rows:
     return
-  steps = [begin if r['phase'] == 'warm_start' else r['step'] for r in rows]
+  before = [row for row in rows if row['step'] < begin]
+  rows = before[-1:] + [row for row in rows if row['step'] >= begin]
+  steps = [max(begin, row['step']) for row in rows]
   axis.errorbar(
     steps,
     [row['em'] for row in rows],

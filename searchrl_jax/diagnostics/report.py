@@ -136,7 +136,7 @@ def _page(name: str, run: _Run) -> str:
     scale=browser.scale_of(run.sample),
     red=browser.colour(-1, scale=1),
     blue=browser.colour(1, scale=1),
-    none=browser.NO_ADVANTAGE,
+    unknown=browser.NO_ADVANTAGE,
     controls=browser.CONTROLS,
     style=page.STYLE + browser.STYLE,
     data=browser.data(run.sample),
@@ -153,7 +153,7 @@ def _tiles(run: _Run) -> list[tuple[str, str]]:
       value = f'{_number(found[-1]["em"])} ± {_number(found[-1]["em_stderr"])}'
       tiles.append((value, f'{name}, {found[-1]["phase"]}'))
   for phase, rows in run.rows.items():
-    tiles.append((str(rows[-1]['step'] + 1), f'steps, {phase}'))
+    tiles.append((str(rows[-1]['step']), f'last step, {phase}'))
   if any(run.seconds.values()):
     tiles.append((f'{sum(run.seconds.values()):.0f} s', 'measured'))
   return tiles

@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable
 
-from searchrl_jax import metrics, traces
+from searchrl_jax import metrics, traces, types
 
 
 def thin(rows: Iterable[metrics.Row], *, limit: int) -> list[metrics.Row]:
@@ -92,7 +92,8 @@ class Sample:
 class Contributions:
   """Mean contribution of the t-th turn, step by step.
 
-  Only judged search turns have one; the others do not count, not even as 0.
+  Over the judged search turns of successful trajectories, which is where
+  contributions decide the credit. Other turns do not count, not even as 0.
   """
 
   def __init__(self):
@@ -105,9 +106,12 @@ class Contributions:
 
   def add(self, trace: traces.Trace) -> None:
     """Takes in the next trajectory of the stream."""
-    for turn, contribution in enumerate(trace.contributions):
-      if contribution is not None:
-        cell = self._sums[trace.phase][trace.step][turn]
+    if not trace.success:
+      return
+    for s, turn in enumerate(trace.trajectory.turns):
+      contribution = trace.contributions[s]
+      if turn.action.kind == types.Kind.SEARCH and contribution is not None:
+        cell = self._sums[trace.phase][trace.step][s]
         cell[0] += contribution
         cell[1] += 1
 

@@ -29,8 +29,9 @@ def seconds_by_part(
 
       seconds_total = compilation + rollout + rewards + update + other
 
-  The steps of a warm start count as one part, whatever they did. Seconds of
-  an evaluation belong to no step.
+  The steps of a warm start count as one part, whatever they did. Evaluations
+  are counted by their own rows, which know those after the last step, too;
+  `seconds_evaluation` of a step, part of its total, is not counted again.
 
   Args:
     metrics_rows: rows of `metrics.jsonl`.
@@ -42,7 +43,7 @@ def seconds_by_part(
   seconds = dict.fromkeys(PARTS, 0.0)
   for row in metrics_rows:
     compilation = _seconds(row, 'seconds_compilation')
-    total = _seconds(row, 'seconds_total')
+    total = _seconds(row, 'seconds_total') - _seconds(row, 'seconds_evaluation')
     seconds['compilation'] += compilation
     if row['phase'] == 'warm_start':
       seconds['warm start'] += max(0.0, total - compilation)

@@ -102,12 +102,13 @@ def test_missing_and_non_finite_metrics_are_no_evidence():
   assert watch.update({'step': 0, 'phase': 'rl'}) == []
 
 
-def test_a_new_phase_is_not_compared_with_the_last():
-  """The warm start ends at entropy .8, learning lives at .01 from its start."""
+def test_a_warm_start_raises_no_alarm_and_is_no_reference():
+  """Its entropy falls from 6 to .01, as it should; then learning goes on."""
   watch = alarms.Alarms(LIMITS)
   warnings = []
   for step in range(40):
-    phase, entropy = ('warm_start', 0.8) if step < 20 else ('rl', 0.01)
+    phase = 'warm_start' if step < 20 else 'rl'
+    entropy = 6.0 if step < 10 else 0.01
     row = {**HEALTHY, 'step': step, 'phase': phase, 'entropy': entropy}
     warnings += watch.update(row)
   assert warnings == []

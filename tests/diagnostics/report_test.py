@@ -277,7 +277,7 @@ def test_a_run_without_judge_has_a_page(tmp_path):
 def test_a_warm_start_alone_has_a_page(tmp_path):
   write_rows(tmp_path, 3, phase='warm_start', useless=False)
   text, _ = page_of(tmp_path)
-  assert 'Curves, warm_start' in text and 'steps, warm_start' in text
+  assert 'Curves, warm_start' in text and 'last step, warm_start' in text
 
 
 def test_the_page_stays_small(tmp_path):
