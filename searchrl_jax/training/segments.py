@@ -7,9 +7,10 @@
     runs(seg)    0 0 0 0 0 1 1 1 2
     runs(both)   0 1 1 2 3 4 5 5 6
 
-Segments and turns are contiguous, so numbering their runs needs no bound on
-the ids themselves, and a sum over runs costs O(L) a row. Two turns of two
-segments of one row stay apart although both may be turn 0.
+Segments are contiguous, and so are the sampled tokens of a turn: numbering
+their runs needs no bound on the ids themselves, and a sum over runs costs
+O(L) a row. Two turns of two segments of one row stay apart although both may
+be turn 0.
 """
 
 import chex
