@@ -13,6 +13,7 @@ of a few sparse columns. What it leaves undefined is settled here:
 """
 
 import dataclasses
+import logging
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -62,6 +63,8 @@ class BM25:
     # happen before a program has set up its devices and processes.
     import bm25s
 
+    # Its logger prints a line for every index where a root handler is set.
+    logging.getLogger('bm25s').setLevel(logging.WARNING)
     self.documents = tuple(documents)
     self._stem = Stemmer.Stemmer('english').stemWords if options.stem else list
     self._vocabulary = {}

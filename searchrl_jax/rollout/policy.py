@@ -128,10 +128,14 @@ class ScriptPolicy:
 class ModelPolicy:
   """Samples from a decoder whose cache lives across the turns of a batch.
 
-  Shapes depend on the configuration alone (`questions` × group rows, bucketed
-  lengths), so that a partial batch compiles nothing new. With a mesh, every
-  device decodes its own rows; no collective is needed, and the loops of the
-  devices need not run equally long.
+  Shapes depend on the configuration alone (R rows, bucketed lengths), so that
+  a partial batch compiles nothing new. Every device of the mesh decodes its
+  own rows; no collective is needed, and the loops of the devices need not run
+  equally long.
+
+  Attributes:
+    rows: R, a multiple of every group size it is started with.
+    counters: work done so far.
   """
 
   def __init__(
@@ -140,14 +144,14 @@ class ModelPolicy:
     tokenizer: tokenizers.Tokenizer,
     stops: Sequence[str],
     *,
-    questions: int,
+    rows: int,
     capacity: int,
     max_new_tokens: int,
     mesh,
   ):
     self.counters = Counters()
     self._model = model
-    self._questions = questions
+    self.rows = rows
     self._capacity = capacity
     self._length = max_new_tokens
     self._mesh = mesh
@@ -194,13 +198,13 @@ class ModelPolicy:
   # --- the protocol ---
 
   def start(self, prompts, group):
-    if len(prompts) > self._questions:
+    if len(prompts) * group > self.rows or self.rows % group:
       raise ValueError(
-        f'{len(prompts)} prompts in a batch of {self._questions} questions.'
+        f'{len(prompts)} prompts with {group} rollouts each do not fit into '
+        f'{self.rows} rows; use fewer questions, or rows a multiple of the '
+        'group.'
       )
-    self._group = group
-    self._size = self._questions * group
-    tokens_BT, count_B = _pad(prompts, self._questions)
+    tokens_BT, count_B = _pad(prompts, self.rows // group)
     program = self._program(
       device.prefill,
       (P(), P('data'), P('data')),
@@ -214,7 +218,7 @@ class ModelPolicy:
     self.counters.prefilled_tokens += int(count_B.sum())
 
   def draw(self, asked):
-    fields = np.zeros((4, self._size), np.uint32)
+    fields = np.zeros((4, self.rows), np.uint32)
     for item in asked:
       fields[:, item.row] = (
         question_hash(item.question),
@@ -268,8 +272,8 @@ class ModelPolicy:
   def _extend(self, given, keep_R):
     if not given:
       return
-    ordered = [given.get(row, ()) for row in range(self._size)]
-    tokens_RT, count_R = _pad(ordered, self._size)
+    ordered = [given.get(row, ()) for row in range(self.rows)]
+    tokens_RT, count_R = _pad(ordered, self.rows)
     rows = P('data')
     program = self._program(
       device.extend, (P(), device.ROWS, rows, rows, rows), device.ROWS, (1,)

@@ -10,31 +10,56 @@ import jax
 import numpy as np
 
 from searchrl_jax import packing as packer
-from searchrl_jax.credit.spread import spread
+from searchrl_jax.credit.spread import spread, token_weighted_mean
+from searchrl_jax.training import overlong
 from searchrl_jax.training.clock import Clock
 from searchrl_jax.training.dynamic_sampling import replace_silent
-from searchrl_jax.training.sources import Collected, Packing, token_counts
-from searchrl_jax.types import Batch, Groups, Question, Recipe, Scores, Targets
+from searchrl_jax.training.sources import (
+  Collected,
+  Packing,
+  TrainingStoppedError,
+  token_counts,
+)
+from searchrl_jax.types import (
+  Batch,
+  Groups,
+  Kind,
+  Question,
+  Recipe,
+  Scores,
+  Targets,
+)
 
 _spread = jax.jit(spread)
+_token_weighted_mean = jax.jit(token_weighted_mean)
 
 
 @dataclasses.dataclass(frozen=True)
 class ExperienceConfig:
-  """How rollouts become a batch."""
+  """How rollouts become a batch.
 
-  group: int  # G, rollouts of a question
-  # Leave trajectories without any advantage out of the batch and of the
-  # token denominator. Not with a KL term, which acts on them too.
+  Attributes:
+    skip_zero_advantage: leaves trajectories without any advantage out of the
+      batch and of the token denominator. Not with a KL or entropy term, which
+      act on them too.
+    redraws: DAPO's dynamic sampling, rounds of redrawing zero-spread groups.
+    mask_overlong: DAPO: a trajectory cut by a limit does not train.
+    overlong_margin: DAPO: tokens before `max_tokens` over which a penalty
+      from 0 to -1 is added to the outcome; 0 adds none.
+    max_tokens: sampled tokens of a trajectory at which the penalty is full.
+    learner_old_logps: old log-probs by the learner instead of the sampler.
+    reference: whether reference log-probs are needed, for a KL term.
+    max_invalid_fraction: share of invalid outcomes above which a run stops.
+  """
+
   skip_zero_advantage: bool
-  # DAPO's dynamic sampling: rounds of redrawing zero-spread groups, 0 = off.
   redraws: int
-  # Stop strings, sampling and limits cut a trajectory: mask it (DAPO).
   mask_overlong: bool
-  # Old log-probs from the learner instead of the sampler.
+  overlong_margin: int
+  max_tokens: int
   learner_old_logps: bool
-  reference: bool  # reference log-probs for a KL term
-  max_invalid_fraction: float  # a run stops above this share
+  reference: bool
+  max_invalid_fraction: float
 
 
 class Experience:
@@ -88,20 +113,28 @@ class Experience:
       advantage_BGS = np.asarray(self._credit(scores))
       self._record(step, groups, scores, advantage_BGS)
     with self._clock('packing'):
-      keep = np.asarray(scores.valid)
-      if self._config.mask_overlong:
-        keep &= ~np.array([[t.clipped for t in row] for row in groups])
-      if self._config.skip_zero_advantage:
-        keep &= np.any(advantage_BGS != 0, axis=-1)
-      batch = packer.pack(
-        groups,
-        length=self._packing.length,
-        multiple=self._packing.multiple,
-        keep=keep,
-      )
+      batch = self._pack(groups, scores, advantage_BGS)
     with self._clock('update'):
       targets = self._targets(params, batch, advantage_BGS)
+      metrics['token_weighted_mean'] = _search_mean(
+        advantage_BGS, scores, batch
+      )
     return Collected(batch, targets, metrics | token_counts(groups))
+
+  def _pack(self, groups, scores, advantage_BGS):
+    """The trajectories that train, packed."""
+    keep_BG = np.array(scores.valid)
+    if self._config.mask_overlong:
+      clipped_BG = np.array([[t.clipped for t in row] for row in groups])
+      keep_BG &= np.asarray(overlong.mask(clipped_BG)) > 0
+    if self._config.skip_zero_advantage:
+      keep_BG &= np.any(advantage_BGS != 0, axis=-1)
+    return packer.pack(
+      groups,
+      length=self._packing.length,
+      multiple=self._packing.multiple,
+      keep=keep_BG,
+    )
 
   def _draw(self, step, params):
     """Rolls out a batch; redraws silent groups where configured."""
@@ -115,7 +148,7 @@ class Experience:
       float(np.asarray(scores.outcome)[valid].mean()) if valid.any() else None
     )
     if metrics['invalid_fraction'] > self._config.max_invalid_fraction:
-      raise RuntimeError(
+      raise TrainingStoppedError(
         f'{metrics["invalid_fraction"]:.0%} of the outcomes of step {step} are '
         'invalid: check the judge, or raise experience.max_invalid_fraction.'
       )
@@ -136,7 +169,24 @@ class Experience:
     with self._clock('rollout'):
       groups = self._play(questions, params, step)
     with self._clock('rewards'):
-      return groups, self._recipe.score(groups)
+      scores = self._recipe.score(groups)
+      if self._config.overlong_margin:
+        scores = self._penalise(groups, scores)
+      return groups, scores
+
+  def _penalise(self, groups, scores):
+    """Lowers the outcome of trajectories that come close to the limit."""
+    sampled_BG = np.array(
+      [[sum(r.sampled.sum() for r in t.rows) for t in row] for row in groups]
+    )
+    penalty_BG = overlong.soft_penalty(
+      sampled_BG,
+      limit=self._config.max_tokens,
+      margin=self._config.overlong_margin,
+    )
+    return dataclasses.replace(
+      scores, outcome=np.asarray(scores.outcome + penalty_BG)
+    )
 
   def _targets(self, params, batch, advantage_BGS):
     advantage_NL = np.asarray(_spread(advantage_BGS, batch))
@@ -149,3 +199,15 @@ class Experience:
     return Targets(
       advantage_NL, old_NL, ref_NL, batch.sampled.astype(np.float32)
     )
+
+
+def _search_mean(advantage_BGS, scores: Scores, batch: Batch) -> float | None:
+  """Token-weighted mean advantage of the searches of successes.
+
+  Credit keeps the mean per turn; under a token mean, long turns weigh more.
+  None where no trained trajectory succeeded with a search.
+  """
+  search_BGS = np.asarray(scores.kind) == Kind.SEARCH
+  mean_BG = np.asarray(_token_weighted_mean(advantage_BGS, search_BGS, batch))
+  chosen_BG = np.asarray(scores.success) & (mean_BG != 0)
+  return float(mean_BG[chosen_BG].mean()) if chosen_BG.any() else None

@@ -21,18 +21,23 @@ from typing import Any
 import jax
 
 from searchrl_jax.training.clock import Clock
-from searchrl_jax.training.sources import Collected, Source
+from searchrl_jax.training.sources import (
+  Collected,
+  Source,
+  TrainingStoppedError,
+)
 from searchrl_jax.types import Batch, Targets
-
-
-class TrainingStopped(RuntimeError):
-  """A run that must not go on, with the reason for people."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-  """Steps that share a source of data, an optimizer and a loss."""
+  """Steps that share a source of data, an optimizer and a loss.
 
+  `kind` is what the logs call the phase, `warm_start` or `rl`; `name` tells
+  the stages of a warm start apart.
+  """
+
+  kind: str
   name: str
   steps: int
   source: Source
@@ -78,7 +83,7 @@ def train(
     The final state.
 
   Raises:
-    TrainingStopped: too many non-finite updates in a row.
+    TrainingStoppedError: too many non-finite updates in a row.
   """
   last = sum(phase.steps for phase in phases)
   pending = _Pending(clock, hooks.log, max_skipped)
@@ -118,11 +123,16 @@ class _Pending:
     self._held: tuple[dict, list[dict]] | None = None
 
   def hold(self, step, phase, collected: Collected, device_metrics) -> None:
-    row = {'step': step, 'phase': phase.name, **collected.metrics}
+    row = {
+      'step': step,
+      'phase': phase.kind,
+      'stage': phase.name,
+      **collected.metrics,
+    }
     self._held = row, device_metrics
 
   def flush(self) -> None:
-    """Logs the held row; raises TrainingStopped after too many bad updates."""
+    """Logs the held row; raises TrainingStoppedError after too many bad updates."""
     if self._held is None:
       return
     row, device_metrics = self._held
@@ -132,7 +142,7 @@ class _Pending:
     self._log(row)
     self._skipped = self._skipped + 1 if row['skipped'] else 0
     if self._skipped > self._max_skipped:
-      raise TrainingStopped(
+      raise TrainingStoppedError(
         f'{self._skipped} steps in a row, up to step {row["step"]}, had a '
         'non-finite loss or gradient; their updates were skipped. Lower the '
         'learning rate and start again from the last checkpoint.'

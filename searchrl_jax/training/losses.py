@@ -110,7 +110,7 @@ def evaluate(
   name ends in `_max`, of which the largest counts (see `combine`). A
   micro-batch without a token that counts gives 0 everywhere, and gradient 0.
 
-  The metrics are token means over what counts: `logp_mean`, `entropy` and
+  The metrics are token means over what counts: `logp`, `entropy` and
   `kl` (k3 to the reference, whichever KL is trained on) in nats;
   `clip_low_fraction`, `clip_high_fraction` (tokens whose gradient the clip
   removed); `off_policy_weight`; `sampler_learner_gap`, mean |logps -
@@ -167,7 +167,7 @@ def evaluate(
     ratio_NL, advantage_NL, low=parts.clip_low, high=parts.clip_high
   )
   means = {
-    'logp_mean': logps_NL,
+    'logp': logps_NL,
     'entropy': entropy_NL,
     'kl': kl.k3(logps_NL, ref_NL),
     'clip_low_fraction': lower_NL,

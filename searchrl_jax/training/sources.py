@@ -15,6 +15,10 @@ from typing import Any, Protocol
 from searchrl_jax.types import Batch, Groups, Targets
 
 
+class TrainingStoppedError(RuntimeError):
+  """A run that must not go on, with the reason for people."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Collected:
   """One step's data, ready for the update, and the numbers to log."""

@@ -1,0 +1,3 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""One short file per method; `run.py` is the one assembly."""

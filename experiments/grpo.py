@@ -1,0 +1,30 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""GRPO: every turn of a rollout gets its group-relative outcome advantage.
+
+  python -m experiments.grpo --workdir=runs/grpo
+
+The baseline of all methods (arXiv:2402.03300); Dr. GRPO with
+--config.grpo.normalize_std=False and --config.loss.aggregation=constant_length.
+Searches are judged where the gold chain is known, for the log alone.
+"""
+
+import functools
+
+from experiments import cli, recipes, run
+from searchrl_jax.credit import grpo
+from searchrl_jax.types import Recipe
+
+
+def recipe(config, environment) -> Recipe:
+  """The parts of GRPO."""
+  baseline = functools.partial(grpo.advantages, **config.grpo)
+  return Recipe(
+    environment=environment,
+    score=recipes.outcome_score(config, environment),
+    credit=functools.partial(grpo.turn_advantages, baseline=baseline),
+  )
+
+
+if __name__ == '__main__':
+  cli.run(functools.partial(run.train, recipe, name='grpo'))

@@ -1,0 +1,206 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration sections become the parts of a run.
+
+The edge between data and types: every section ends as keyword arguments of
+one dataclass or function, so a misspelt key or a wrong type dies here.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from searchrl_jax import sharding
+from searchrl_jax import tokenizer as tokenizers
+from searchrl_jax.data import pipeline, qa
+from searchrl_jax.data.world import SPLITS, WorldConfig, Worlds, vocabulary
+from searchrl_jax.environments import wording as wordings
+from searchrl_jax.environments.search_r1 import SearchR1
+from searchrl_jax.models.config import DecoderConfig
+from searchrl_jax.models.decoder import Model, make_model
+from searchrl_jax.retrieval.bm25 import BM25Options
+from searchrl_jax.retrieval.corpus import read_corpus
+from searchrl_jax.retrieval.resolver import SearchResolver
+from searchrl_jax.rollout.engine import Limits
+from searchrl_jax.types import Question, Resolver, Sampling
+
+CORPUS = 'corpus'  # the name of a corpus that comes from a file
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+  """What is asked, and where answers are sought."""
+
+  train: pipeline.QuestionSource | Sequence[Question]
+  shuffle: bool  # generated worlds are drawn at random already
+  validation: Sequence[Question]
+  test: Sequence[Question]
+  resolve: Resolver
+  worlds: Worlds | None  # None where questions come from files
+
+
+def make_tokenizer(config: ml_collections.ConfigDict) -> tokenizers.Tokenizer:
+  """The tokenizer a config names."""
+  if config.tokenizer == 'bytes':
+    return tokenizers.ByteTokenizer()
+  if config.tokenizer == 'words':
+    said = wordings.words_of(make_wording(config))
+    words = (*said, *vocabulary(WorldConfig(**config.world)))
+    return tokenizers.WordTokenizer(tuple(dict.fromkeys(words)))
+  raise ValueError(
+    f'tokenizer is {config.tokenizer!r}: choose "words" or "bytes".'
+  )
+
+
+def make_wording(config: ml_collections.ConfigDict) -> wordings.Wording:
+  """How the environment speaks, with the user's template where one is given."""
+  known = {'words': wordings.WORDS, 'natural': wordings.NATURAL}
+  name = config.environment.wording
+  if name not in known:
+    raise ValueError(
+      f'environment.wording is {name!r}: choose "words" or "natural".'
+    )
+  if not config.environment.template:
+    return known[name]
+  template = wordings.template_from(config.environment.template)
+  return dataclasses.replace(known[name], template=template)
+
+
+def make_environment(
+  config: ml_collections.ConfigDict, tokenizer: tokenizers.Tokenizer
+) -> SearchR1:
+  """The Search-R1 conversation of a config."""
+  section = config.environment
+  return SearchR1(
+    make_wording(config),
+    max_turns=section.max_turns,
+    topk=section.topk,
+    max_observation=section.max_observation,
+    shorten=functools.partial(tokenizers.shorten, tokenizer),
+    stop_at_malformed=section.stop_at_malformed,
+    stop_at_failed_tool=section.stop_at_failed_tool,
+  )
+
+
+def make_model_of(
+  config: ml_collections.ConfigDict, tokenizer: tokenizers.Tokenizer
+) -> Model:
+  """A decoder with the vocabulary of the tokenizer."""
+  section = config.model.to_dict()
+  dtype = jnp.dtype(section.pop('compute_dtype'))
+  return make_model(
+    DecoderConfig(
+      vocabulary=len(tokenizer.token_bytes), compute_dtype=dtype, **section
+    )
+  )
+
+
+def make_devices(config: ml_collections.ConfigDict) -> None:
+  """Splits the CPU into as many devices as asked for.
+
+  Must come before anything else asks JAX for a device; on accelerators it
+  changes nothing.
+  """
+  if config.devices > 1:
+    jax.config.update('jax_num_cpu_devices', config.devices)
+
+
+def make_mesh(config: ml_collections.ConfigDict) -> jax.sharding.Mesh:
+  """The mesh of a config, all of its devices along the data axis.
+
+  Raises:
+    ValueError: devices are missing, or batches do not divide over them.
+  """
+  count = config.devices or jax.device_count()
+  if count > jax.device_count():
+    raise ValueError(
+      f'devices is {count}, but JAX sees {jax.device_count()}; ask for fewer.'
+    )
+  for name, size in (
+    ('rollout.questions', config.rollout.questions),
+    ('training.microbatch', config.training.microbatch),
+  ):
+    if size % count:
+      raise ValueError(
+        f'{name} is {size} and cannot be split over {count} devices; choose a '
+        f'multiple of {count}.'
+      )
+  return sharding.make_mesh(data=count, devices=jax.devices()[:count])
+
+
+def make_limits(config: ml_collections.ConfigDict) -> Limits:
+  """The token budgets of a trajectory."""
+  section = config.rollout
+  if section.context > config.training.packed_length:
+    raise ValueError(
+      f'rollout.context is {section.context} and training.packed_length '
+      f'{config.training.packed_length}; a trajectory must fit into a row.'
+    )
+  return Limits(section.max_new_tokens, section.max_tokens, section.context)
+
+
+def make_sampling(config: ml_collections.ConfigDict) -> Sampling:
+  """How training rollouts are drawn."""
+  section = config.rollout
+  return Sampling(section.temperature, section.top_k, section.top_p)
+
+
+def make_data(config: ml_collections.ConfigDict) -> Data:
+  """Questions and their search engine: a generated world, or files."""
+  options = BM25Options(**config.retrieval)
+  if bool(config.data.corpus) != bool(config.data.questions):
+    raise ValueError(
+      'data.corpus and data.questions belong together; give both or neither.'
+    )
+  if config.data.corpus:
+    return _file_data(config, options)
+  worlds = Worlds(WorldConfig(**config.world))
+
+  def split(name):
+    return pipeline.GeneratedQuestions(
+      worlds,
+      SPLITS[name],
+      config.data.questions_per_world,
+      tuple(config.data.hops),
+    )
+
+  def first(name, count):
+    source = split(name)
+    return [source[i] for i in range(count)]
+
+  return Data(
+    train=split('train'),
+    shuffle=False,
+    validation=first('validation', config.evaluation.questions),
+    test=first('test', config.evaluation.final_questions),
+    resolve=SearchResolver(worlds.documents, options=options),
+    worlds=worlds,
+  )
+
+
+def _file_data(config, options) -> Data:
+  documents = read_corpus(config.data.corpus)
+
+  def documents_of(corpus):
+    if corpus != CORPUS:
+      raise LookupError(corpus)
+    return documents
+
+  train = qa.read_questions(config.data.questions, corpus=CORPUS)
+  held_out = train
+  if config.data.evaluation_questions:
+    held_out = qa.read_questions(
+      config.data.evaluation_questions, corpus=CORPUS
+    )
+  return Data(
+    train=train,
+    shuffle=True,
+    validation=held_out[: config.evaluation.questions],
+    test=held_out[: config.evaluation.final_questions],
+    resolve=SearchResolver(documents_of, options=options),
+    worlds=None,
+  )

@@ -1,0 +1,204 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The phases of a run: drills, demonstrations, experience.
+
+All share the model, the mesh and the structure of the optimizer's state; each
+has its own source of batches, loss and optimizer.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from experiments import parts, warm_start
+from experiments.player import Player
+from searchrl_jax import sharding
+from searchrl_jax.credit.grpo import zero_spread
+from searchrl_jax.data import pipeline
+from searchrl_jax.rewards.measures import measure
+from searchrl_jax.training import losses, state, step
+from searchrl_jax.training.clock import Clock
+from searchrl_jax.training.demonstrations import Demonstrations
+from searchrl_jax.training.experience import Experience, ExperienceConfig
+from searchrl_jax.training.loop import Phase
+from searchrl_jax.training.minibatches import minibatches
+from searchrl_jax.training.optimizer import OptimizerConfig, make_optimizer
+from searchrl_jax.training.sources import Packing
+from searchrl_jax.types import Recipe
+
+WARM_START, RL = 'warm_start', 'rl'
+
+
+class Learner:
+  """The model with its shardings, and what turns batches into updates."""
+
+  def __init__(self, config, model, mesh, seed: int):
+    self._config = config
+    self._mesh = mesh
+    self._scores = step.make_token_scores(
+      model.apply,
+      model.unembedding,
+      chunk=config.training.logps_chunk,
+      temperature=config.rollout.temperature or 1.0,
+    )
+    self.params = jax.jit(model.init)(jax.random.key(seed))
+    placed = sharding.param_shardings(
+      mesh, self.params, model.axes(self.params)
+    )
+    self._optimizer = make_optimizer(OptimizerConfig(), 1)
+    self.shardings = state.state_shardings(
+      mesh, self._optimizer, self.params, placed
+    )
+    self.logps = step.make_learner_logps(
+      self._scores, mesh, micro_rows=config.training.microbatch
+    )
+    self.updates: list[step.Update] = []
+
+  def init(self) -> state.TrainState:
+    """A state before its first update."""
+    return self.init_with(self.params)
+
+  def init_with(self, params) -> state.TrainState:
+    """A state that begins with given parameters."""
+    return state.init_state(params, self._optimizer, self.shardings)
+
+  def phase(self, kind, name, steps, source, loss, optimizer, *, updates):
+    """A phase with `updates` (minibatches, epochs) per step."""
+    count, epochs = updates
+    optimizer = make_optimizer(
+      OptimizerConfig(**optimizer), max(1, steps * count * epochs)
+    )
+    update = step.make_update(
+      self._scores,
+      losses.make_loss(losses.LossConfig(**loss)),
+      optimizer,
+      self._mesh,
+      self.shardings,
+      micro_rows=self._config.training.microbatch,
+    )
+    self.updates.append(update)
+
+    def split(batch, targets):
+      for _ in range(epochs):
+        yield from minibatches(batch, targets, count)
+
+    begin = functools.partial(
+      state.restart_optimizer, optimizer=optimizer, shardings=self.shardings
+    )
+    return Phase(kind, name, steps, source, begin, update, split)
+
+  @property
+  def compiled_programs(self) -> int:
+    return sum(sum(u.compiled_programs().values()) for u in self.updates)
+
+
+def warm_start_phases(
+  config, learner: Learner, environment, tokenizer, data, clock: Clock, seed
+) -> list[Phase]:
+  """Drills and demonstrations; none where another run's are shared."""
+  if config.init_from:
+    return []
+  section = config.warm_start
+  stages = [
+    (
+      'drills',
+      section.drill_steps,
+      warm_start.drill_lessons,
+      section.drill_optimizer,
+    ),
+    (
+      'demonstrations',
+      section.sft_steps,
+      warm_start.demonstration_lessons,
+      section.sft_optimizer,
+    ),
+  ]
+  loss = {'surrogate': 'likelihood', 'kl': 'none'}
+  phases = []
+  for name, steps, lessons, optimizer in stages:
+    if not steps:
+      continue
+    source = Demonstrations(
+      lessons(config, environment, data, seed),
+      questions=section.questions,
+      tokenizer=tokenizer,
+      limits=parts.make_limits(config),
+      packing=_packing(config),
+      clock=clock,
+    )
+    phases.append(
+      learner.phase(
+        WARM_START, name, steps, source, loss, optimizer, updates=(1, 1)
+      )
+    )
+  return phases
+
+
+def experience_phase(
+  config,
+  learner: Learner,
+  recipe: Recipe,
+  player: Player,
+  questions,
+  clock: Clock,
+  record: Callable[..., None],
+) -> Phase:
+  """Rollouts of the policy itself, credited by the recipe."""
+  section, training = config.experience, config.training
+  reference = config.loss.kl != 'none'
+  if section.skip_zero_advantage and (reference or config.loss.entropy_weight):
+    raise ValueError(
+      'experience.skip_zero_advantage leaves out tokens that a KL or entropy '
+      'term acts on; set it to False or the term to none.'
+    )
+  sampling = parts.make_sampling(config)
+
+  def play(batch, params: Any, number: int):
+    player.load(params)
+    return player.play(
+      batch,
+      group=config.rollout.group,
+      purpose='train',
+      step=number,
+      sampling=sampling,
+    )
+
+  source = Experience(
+    recipe,
+    play,
+    questions,
+    config=ExperienceConfig(
+      **section, max_tokens=config.rollout.max_tokens, reference=reference
+    ),
+    packing=_packing(config),
+    clock=clock,
+    logps=learner.logps,
+    measure=measure,
+    zero_spread=jax.jit(zero_spread),
+    record=record,
+  )
+  return learner.phase(
+    RL,
+    'experience',
+    training.steps,
+    source,
+    config.loss,
+    config.optimizer,
+    updates=(training.minibatches, training.epochs),
+  )
+
+
+def train_questions(config, data: parts.Data, seed: int):
+  """Batches of training questions, for ever, with a state to resume from."""
+  return pipeline.question_iterator(
+    data.train,
+    batch=config.rollout.questions,
+    seed=seed,
+    shuffle=data.shuffle,
+  )
+
+
+def _packing(config) -> Packing:
+  return Packing(config.training.packed_length, config.training.microbatch)

@@ -1,0 +1,83 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""One model policy that plays for training and for evaluation alike."""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from searchrl_jax.rollout.engine import Limits, rollout
+from searchrl_jax.rollout.policy import ModelPolicy, fingerprint
+from searchrl_jax.tokenizer import ChatTemplate, Tokenizer
+from searchrl_jax.types import Environment, Groups, Question, Resolver, Sampling
+
+
+class Player:
+  """Plays questions with the current weights of the learner.
+
+  Training and evaluation share rows, programs, templates and stops; only the
+  purpose of the random keys and the sampling differ.
+  """
+
+  def __init__(
+    self,
+    model,
+    environment: Environment,
+    tokenizer: Tokenizer,
+    resolve: Resolver,
+    *,
+    seed: int,
+    rows: int,
+    limits: Limits,
+    template: ChatTemplate | None,
+    mesh,
+  ):
+    self.policy = ModelPolicy(
+      model,
+      tokenizer,
+      environment.stops,
+      rows=rows,
+      capacity=limits.context,
+      max_new_tokens=limits.max_new_tokens,
+      mesh=mesh,
+    )
+    self._environment = environment
+    self._tokenizer = tokenizer
+    self._resolve = resolve
+    self._limits = limits
+    self._template = template
+    self._key = jax.random.key(seed)
+
+  def load(self, params: Any) -> int:
+    """Takes the weights to play with; returns their fingerprint."""
+    self.policy.load(params)
+    return int(fingerprint(params))
+
+  def play(
+    self,
+    questions: Sequence[Question],
+    *,
+    group: int,
+    purpose: str,
+    step: int,
+    sampling: Sampling,
+  ) -> Groups:
+    """Groups of every question, a bounded number of rows at a time."""
+    key = jax.random.fold_in(self._key, zlib.crc32(purpose.encode()))
+    self.policy.use(sampling, jax.random.fold_in(key, step))
+    size = self.policy.rows // group
+    groups = []
+    for start in range(0, len(questions), size):
+      groups += rollout(
+        self.policy,
+        self._environment,
+        questions[start : start + size],
+        self._resolve,
+        self._tokenizer,
+        group=group,
+        limits=self._limits,
+        template=self._template,
+      )
+    return groups

@@ -1,0 +1,166 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The one assembly: a recipe and a config become a run in a workdir.
+
+  workdir/config.json          the config, and whose workdir this is
+          checkpoints/         newest and best
+          metrics.jsonl        one row a step, also under tensorboard/
+          evaluation.jsonl     one row an evaluation
+          traces.jsonl         some trajectories with their credit
+          report.html          drawn from these files when the run ends
+
+The same command begins a run, goes on after an interruption, and says so when
+there is nothing left to do.
+"""
+
+import pathlib
+from collections.abc import Callable
+
+import jax
+import ml_collections
+
+from experiments import cli, console, parts, phases
+from experiments.evaluations import Evaluations
+from experiments.player import Player
+from experiments.records import Records
+from searchrl_jax import checkpoint
+from searchrl_jax import workdir as workdirs
+from searchrl_jax.diagnostics.report import write_report
+from searchrl_jax.tokenizer import ChatTemplate
+from searchrl_jax.training import loop
+from searchrl_jax.training.clock import Clock
+from searchrl_jax.types import Environment, Recipe
+
+# (config, environment) -> the parts of a method.
+MakeRecipe = Callable[[ml_collections.ConfigDict, Environment], Recipe]
+
+BEST = 'em'  # of the quick evaluation: decides which checkpoint is the best
+
+
+def train(
+  make_recipe: MakeRecipe, config: ml_collections.ConfigDict, *, name: str
+) -> int:
+  """Runs, or goes on with, the experiment `name`; returns the exit code.
+
+  Raises:
+    ValueError: something in the config, the files or the workdir is wrong.
+    TrainingStoppedError: the run must not go on.
+  """
+  workdir = pathlib.Path(cli.WORKDIR.value or f'runs/{name}')
+  seed = cli.SEED.value
+  identity = {'experiment': name, 'seed': seed, **config.to_dict()}
+  workdirs.require_same_config(workdir, identity)
+  parts.make_devices(config)
+  clock = Clock()
+
+  tokenizer = parts.make_tokenizer(config)
+  environment = parts.make_environment(config, tokenizer)
+  recipe = make_recipe(config, environment)
+  data = parts.make_data(config)
+  mesh = parts.make_mesh(config)
+  model = parts.make_model_of(config, tokenizer)
+  player = make_player(config, model, environment, tokenizer, data, mesh, seed)
+  learner = phases.Learner(config, model, mesh, seed)
+  questions = phases.train_questions(config, data, seed)
+  records = Records(workdir, config)
+  stages = phases.warm_start_phases(
+    config, learner, environment, tokenizer, data, clock, seed
+  )
+  if config.training.steps:
+    stages.append(
+      phases.experience_phase(
+        config, learner, recipe, player, questions, clock, records.traces
+      )
+    )
+  total = sum(stage.steps for stage in stages)
+  if not total:
+    raise ValueError(
+      'there is nothing to do: every phase of this config has 0 steps.'
+    )
+
+  # Nothing is written before everything above has been found in order.
+  workdirs.write_config(workdir, identity)
+  checkpoints = checkpoint.Checkpoints(
+    workdir, identity, keep=config.checkpoint.keep, best_metric=BEST
+  )
+  state, done = _begin(config, learner, checkpoints, stages, questions)
+  if done == total:
+    print(f'{workdir} is finished: all {total} steps are done.')
+    write_report(workdir)
+    return 0
+  records.resume(done)
+  evaluations = Evaluations(
+    config, identity, data, recipe, player, clock, records
+  )
+  if done == 0 and config.init_from:
+    evaluations.warm_start(0, state)
+
+  def save(step, state):
+    with clock('checkpoint'):
+      checkpoints.save(
+        step,
+        state,
+        rng=jax.random.key(seed),
+        data=questions.get_state(),
+        progress={'reference': None},
+        metrics=evaluations.metrics_of(step),
+      )
+
+  def compiled():
+    return learner.compiled_programs + player.policy.compiled_programs
+
+  with console.Progress(name, total, done) as progress:
+    hooks = loop.Hooks(
+      log=lambda row: progress.show(records.log(row, compiled())),
+      evaluate=lambda *at: evaluations(*at, last=total),
+      save=save,
+    )
+    try:
+      loop.train(
+        stages,
+        state,
+        done=done,
+        clock=clock,
+        hooks=hooks,
+        save_every=config.checkpoint.every,
+        max_skipped=config.training.max_skipped,
+      )
+    finally:
+      # Also on Ctrl-C: what has been learned so far can be looked at.
+      records.close()
+      report = write_report(workdir)
+  console.summary(workdir, report)
+  return 0
+
+
+def make_player(config, model, environment, tokenizer, data, mesh, seed):
+  """The policy's player, with as many rows as a training batch."""
+  template = None
+  if config.chat_template:
+    template = ChatTemplate.from_file(config.chat_template)
+  return Player(
+    model,
+    environment,
+    tokenizer,
+    data.resolve,
+    seed=seed,
+    rows=config.rollout.questions * config.rollout.group,
+    limits=parts.make_limits(config),
+    template=template,
+    mesh=mesh,
+  )
+
+
+def _begin(config, learner, checkpoints, stages, questions):
+  """The state to begin with and the steps that are behind it."""
+  state = learner.init()
+  if checkpoints.latest() is not None:
+    restored = checkpoints.restore(state)
+    questions.set_state(restored.data)
+    print(f'going on after step {restored.step}.')
+    return restored.state, restored.step
+  if config.init_from:
+    step, params = checkpoint.restore_params(config.init_from, state.params)
+    print(f'beginning with step {step} of {config.init_from}.')
+    state = learner.init_with(params)
+  return state, 0
