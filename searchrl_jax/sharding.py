@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 MESH_AXES = ('data', 'fsdp', 'tensor')
@@ -104,13 +105,13 @@ def param_shardings(mesh: Mesh, params: Any, axes: Any) -> Any:
 def put(mesh: Mesh, tree: Any, spec: PartitionSpec) -> Any:
   """Places host arrays on the mesh, every leaf by the same spec.
 
-  The result never shares memory with its source, so that it may be donated.
+  The result may share the memory of its source, which must not change after.
 
   Raises:
     ValueError: a leaf cannot be split evenly.
   """
   shardings = jax.tree.map(lambda x: _fitting(mesh, spec, x, 'an array'), tree)
-  return jax.device_put(tree, shardings, may_alias=False)
+  return jax.device_put(tree, shardings)
 
 
 def put_rows(mesh: Mesh, tree: Any) -> Any:
@@ -127,9 +128,15 @@ def reshard(tree: Any, shardings: Any) -> Any:
   """Moves arrays to other shardings, also to those of another mesh.
 
   Leaves that are in place already are copied all the same: the result
-  outlives the donation of the source.
+  outlives the donation of the source, and the source that of the result.
   """
-  return jax.device_put(tree, shardings, may_alias=False)
+  moved = jax.device_put(tree, shardings)
+  # The placed copy keeps the source's buffer on devices that held it, even
+  # with may_alias=False; a program's results have buffers of their own.
+  copy = jax.jit(
+    lambda tree: jax.tree.map(jnp.copy, tree), out_shardings=shardings
+  )
+  return copy(moved)
 
 
 def row_parts(mesh: Mesh) -> int:

@@ -86,16 +86,18 @@ def test_impossible_batch_split_is_one_line():
     assert '\n' not in str(error.value)
 
 
-def test_placed_arrays_do_not_share_memory_with_their_source():
-  # A donated array that were a view of its source would change it.
-  mesh = sharding.make_mesh(devices=jax.devices()[:1])
+@pytest.mark.parametrize('devices', [1, 2, 8])
+def test_donating_one_copy_leaves_the_other(devices):
+  """Replicas of an array on device 0 may be that very array on device 0."""
   double = jax.jit(lambda x: x * 2, donate_argnums=0)
-  host = np.arange(4096, dtype=np.float32)
-  double(sharding.replicate(mesh, host)).block_until_ready()
-  np.testing.assert_array_equal(host, np.arange(4096))
-
+  mesh = sharding.make_mesh(devices=jax.devices()[:devices])
+  host = np.arange(1 << 16, dtype=np.float32)
   placed = sharding.replicate(mesh, host)
-  copy = sharding.reshard(placed, placed.sharding)
-  double(placed).block_until_ready()
-  assert placed.is_deleted()
-  np.testing.assert_array_equal(copy, host)
+  source = jax.device_put(host + 0, jax.devices()[0])
+  copy = sharding.reshard(source, placed.sharding)
+  again = sharding.reshard(copy, copy.sharding)
+  for array in (placed, copy):
+    np.testing.assert_array_equal(double(array), 2 * np.arange(1 << 16))
+    assert array.is_deleted()
+  for kept in (host, source, again):
+    np.testing.assert_array_equal(kept, np.arange(1 << 16))

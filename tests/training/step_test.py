@@ -178,9 +178,10 @@ def test_any_number_of_rows_uses_the_same_programs():
   assert int(current.step) == 7
 
 
-def test_the_state_is_donated_and_the_parameters_given_first_are_not():
+@pytest.mark.parametrize('devices', [1, 2])
+def test_the_state_is_donated_but_not_the_parameters_it_began_with(devices):
   params = make_params()
-  update, shardings = programs(micro_rows=2)
+  update, shardings = programs(micro_rows=2, devices=devices)
   before = state.init_state(params, OPTIMIZER, shardings)
   after, _ = update(before, *make_batch(rows=3))
   for leaf in jax.tree.leaves(before):
