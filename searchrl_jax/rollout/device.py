@@ -32,12 +32,8 @@ class Rows:
   hidden: Any  # [R, D] after the last token of each row
 
 
-# Rows live on the devices of the mesh's data axis; in the cache, rows come
-# second, after the layers.
-ROWS = Rows(
-  caches.Cache(k=P(None, 'data'), v=P(None, 'data'), length_R=P('data')),
-  hidden=P('data'),
-)
+# Rows come first in every array and live on the devices of the data axis.
+ROWS = P('data')
 
 
 class Drawn(NamedTuple):

@@ -28,6 +28,9 @@ from searchrl_jax.types import (
   Turn,
 )
 
+# 2^32 / golden ratio: neighbouring places differ in many bits.
+_ODD = np.uint32(0x9E3779B1)
+
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
@@ -79,11 +82,13 @@ def bucket(length: int, least: int = 16) -> int:
   return size
 
 
-def _pad(rows: Sequence[Sequence[int]], count: int):
+def _pad(rows: Sequence[Sequence[int]], count: int, capacity: int):
   """Right-pads id lists into [count, T] with T a bucket; returns counts."""
   counts = np.zeros(count, np.int32)
   counts[: len(rows)] = [len(row) for row in rows]
-  tokens = np.zeros((count, bucket(max(1, counts.max()))), np.int32)
+  # The last bucket may be wider than the cache: what is in it never is.
+  width = min(bucket(counts.max()), capacity)
+  tokens = np.zeros((count, width), np.int32)
   for i, row in enumerate(rows):
     tokens[i, : len(row)] = row
   return tokens, counts
@@ -204,7 +209,7 @@ class ModelPolicy:
         f'{self.rows} rows; use fewer questions, or rows a multiple of the '
         'group.'
       )
-    tokens_BT, count_B = _pad(prompts, self.rows // group)
+    tokens_BT, count_B = _pad(prompts, self.rows // group, self._capacity)
     program = self._program(
       device.prefill,
       (P(), P('data'), P('data')),
@@ -273,7 +278,7 @@ class ModelPolicy:
     if not given:
       return
     ordered = [given.get(row, ()) for row in range(self.rows)]
-    tokens_RT, count_R = _pad(ordered, self.rows)
+    tokens_RT, count_R = _pad(ordered, self.rows, self._capacity)
     rows = P('data')
     program = self._program(
       device.extend, (P(), device.ROWS, rows, rows, rows), device.ROWS, (1,)
@@ -285,13 +290,21 @@ class ModelPolicy:
 
 @jax.jit
 def fingerprint(params):
-  """A 32-bit checksum of weights: equal exactly where every bit is equal
-  (but for one chance in four billion). Follows the sampler in the metrics."""
+  """A 32-bit checksum of weights, to follow the sampler in the metrics.
+
+  Equal where every bit is equal. Different where a single weight changed, and
+  after any other change but for one chance in four billion.
+  """
   total = jnp.uint32(0)
   for leaf in jax.tree.leaves(params):
     bits = jax.lax.bitcast_convert_type(leaf.astype(jnp.float32), jnp.uint32)
-    # Weighted by an odd number of the place, so that swaps are seen too.
     flat = bits.reshape(-1)
-    place = 2 * jnp.arange(flat.size, dtype=jnp.uint32) + 1
-    total = total * jnp.uint32(16777619) + (flat * place).sum(dtype=jnp.uint32)
+    # A weight is mixed with its place, so that swaps are seen too: the low
+    # bits of round or bfloat16 weights are 0, and a sum alone would miss them.
+    # Every step is a bijection of 32 bits (the mixer of MurmurHash3).
+    mixed = flat ^ (jnp.arange(flat.size, dtype=jnp.uint32) * _ODD)
+    mixed = (mixed ^ (mixed >> 16)) * jnp.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> 13)) * jnp.uint32(0xC2B2AE35)
+    mixed = mixed ^ (mixed >> 16)
+    total = total * jnp.uint32(16777619) + mixed.sum(dtype=jnp.uint32)
   return total
