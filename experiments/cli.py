@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 import ml_collections
-from absl import app, flags
+from absl import app, flags, logging
 from ml_collections import config_flags
 
 from searchrl_jax.training.sources import TrainingStoppedError
@@ -34,6 +34,7 @@ def run(main: Callable[[ml_collections.ConfigDict], int | None]) -> None:
   """
 
   def guarded(_):
+    logging.set_verbosity(logging.WARNING)
     try:
       code = main(CONFIG.value)
     except _FOR_PEOPLE as error:

@@ -6,6 +6,7 @@ All share the model, the mesh and the structure of the optimizer's state; each
 has its own source of batches, loss and optimizer.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +55,8 @@ class Learner:
     self.logps = step.make_learner_logps(
       self._scores, mesh, micro_rows=config.training.microbatch
     )
-    self.updates: list[step.Update] = []
+    self._gradients = functools.cache(self._make_gradients)
+    self._updates: list[step.Update] = []
 
   def init(self) -> state.TrainState:
     """A state before its first update."""
@@ -64,6 +66,16 @@ class Learner:
     """A state that begins with given parameters."""
     return state.init_state(params, self._optimizer, self.shardings)
 
+  def _make_gradients(self, loss: losses.LossConfig) -> step.Gradients:
+    """The gradient programs of a loss, shared by the phases that use it."""
+    return step.make_gradients(
+      self._scores,
+      losses.make_loss(loss),
+      self._mesh,
+      self.shardings,
+      micro_rows=self._config.training.microbatch,
+    )
+
   def phase(self, kind, name, steps, source, loss, optimizer, *, updates):
     """A phase with `updates` (minibatches, epochs) per step."""
     count, epochs = updates
@@ -71,14 +83,12 @@ class Learner:
       OptimizerConfig(**optimizer), max(1, steps * count * epochs)
     )
     update = step.make_update(
-      self._scores,
-      losses.make_loss(losses.LossConfig(**loss)),
+      self._gradients(losses.LossConfig(**loss)),
       optimizer,
       self._mesh,
       self.shardings,
-      micro_rows=self._config.training.microbatch,
     )
-    self.updates.append(update)
+    self._updates.append(update)
 
     def split(batch, targets):
       for _ in range(epochs):
@@ -91,7 +101,12 @@ class Learner:
 
   @property
   def compiled_programs(self) -> int:
-    return sum(sum(u.compiled_programs().values()) for u in self.updates)
+    """Programs compiled so far, each counted once."""
+    counts = {id(self.logps): self.logps.compiled_programs()}
+    for update in self._updates:
+      counts[id(update)] = {'apply': update.compiled_programs()['apply']}
+      counts[id(update.gradients)] = update.gradients.compiled_programs()
+    return sum(sum(programs.values()) for programs in counts.values())
 
 
 def warm_start_phases(
@@ -143,16 +158,18 @@ def experience_phase(
   player: Player,
   questions,
   clock: Clock,
+  *,
   record: Callable[..., None],
+  keep: Callable[[Any], None],
+  reference: Callable[[], Any],
 ) -> Phase:
-  """Rollouts of the policy itself, credited by the recipe."""
+  """Rollouts of the policy itself, credited by the recipe.
+
+  `record` is told of every step's trajectories, `keep` of the state before
+  the first; `reference` gives the weights of a KL term.
+  """
   section, training = config.experience, config.training
-  reference = config.loss.kl != 'none'
-  if section.skip_zero_advantage and (reference or config.loss.entropy_weight):
-    raise ValueError(
-      'experience.skip_zero_advantage leaves out tokens that a KL or entropy '
-      'term acts on; set it to False or the term to none.'
-    )
+  _check_skipping(config)
   sampling = parts.make_sampling(config)
 
   def play(batch, params: Any, number: int):
@@ -170,16 +187,20 @@ def experience_phase(
     play,
     questions,
     config=ExperienceConfig(
-      **section, max_tokens=config.rollout.max_tokens, reference=reference
+      **section,
+      max_tokens=config.rollout.max_tokens,
+      reference=config.loss.kl != 'none',
     ),
     packing=_packing(config),
     clock=clock,
     logps=learner.logps,
+    reference=functools.cache(reference),
+    describe=player.describe,
     measure=measure,
     zero_spread=jax.jit(zero_spread),
     record=record,
   )
-  return learner.phase(
+  phase = learner.phase(
     RL,
     'experience',
     training.steps,
@@ -188,6 +209,23 @@ def experience_phase(
     config.optimizer,
     updates=(training.minibatches, training.epochs),
   )
+
+  def begin(state):
+    keep(state)
+    return phase.begin(state)
+
+  return dataclasses.replace(phase, begin=begin)
+
+
+def _check_skipping(config) -> None:
+  """Refuses to skip trajectories that a term of the loss acts on."""
+  loss = config.loss
+  acts = loss.kl != 'none' or loss.entropy_weight or loss.llds
+  if config.experience.skip_zero_advantage and acts:
+    raise ValueError(
+      'experience.skip_zero_advantage leaves out tokens that a KL, entropy or '
+      'LLDS term of the loss acts on; set it to False, or turn the term off.'
+    )
 
 
 def train_questions(config, data: parts.Data, seed: int):

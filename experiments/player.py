@@ -50,10 +50,19 @@ class Player:
     self._template = template
     self._key = jax.random.key(seed)
 
-  def load(self, params: Any) -> int:
-    """Takes the weights to play with; returns their fingerprint."""
+  def load(self, params: Any) -> None:
+    """Takes the weights to play with."""
     self.policy.load(params)
-    return int(fingerprint(params))
+    self._fingerprint = fingerprint(params)
+
+  def describe(self) -> dict[str, int]:
+    """For the log: whose weights play, and the work done so far."""
+    counters = self.policy.counters
+    return {
+      'sampler_fingerprint': int(self._fingerprint),
+      'prefilled_tokens': counters.prefilled_tokens,
+      'decoded_tokens': counters.decoded_tokens,
+    }
 
   def play(
     self,

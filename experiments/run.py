@@ -4,6 +4,7 @@
 
   workdir/config.json          the config, and whose workdir this is
           checkpoints/         newest and best
+          warm_start/          the weights experience began with
           metrics.jsonl        one row a step, also under tensorboard/
           evaluation.jsonl     one row an evaluation
           traces.jsonl         some trajectories with their credit
@@ -13,13 +14,14 @@ The same command begins a run, goes on after an interruption, and says so when
 there is nothing left to do.
 """
 
+import functools
 import pathlib
 from collections.abc import Callable
 
 import jax
 import ml_collections
 
-from experiments import cli, console, parts, phases
+from experiments import begin, cli, console, parts, phases
 from experiments.evaluations import Evaluations
 from experiments.player import Player
 from experiments.records import Records
@@ -69,7 +71,15 @@ def train(
   if config.training.steps:
     stages.append(
       phases.experience_phase(
-        config, learner, recipe, player, questions, clock, records.traces
+        config,
+        learner,
+        recipe,
+        player,
+        questions,
+        clock,
+        record=records.traces,
+        keep=functools.partial(begin.keep_warm_start, workdir, identity),
+        reference=functools.partial(begin.reference, workdir, learner.params),
       )
     )
   total = sum(stage.steps for stage in stages)
@@ -83,7 +93,7 @@ def train(
   checkpoints = checkpoint.Checkpoints(
     workdir, identity, keep=config.checkpoint.keep, best_metric=BEST
   )
-  state, done = _begin(config, learner, checkpoints, stages, questions)
+  state, done = begin.begin(config, learner, checkpoints, questions)
   if done == total:
     print(f'{workdir} is finished: all {total} steps are done.')
     write_report(workdir)
@@ -102,7 +112,7 @@ def train(
         state,
         rng=jax.random.key(seed),
         data=questions.get_state(),
-        progress={'reference': None},
+        progress=None,
         metrics=evaluations.metrics_of(step),
       )
 
@@ -149,18 +159,3 @@ def make_player(config, model, environment, tokenizer, data, mesh, seed):
     template=template,
     mesh=mesh,
   )
-
-
-def _begin(config, learner, checkpoints, stages, questions):
-  """The state to begin with and the steps that are behind it."""
-  state = learner.init()
-  if checkpoints.latest() is not None:
-    restored = checkpoints.restore(state)
-    questions.set_state(restored.data)
-    print(f'going on after step {restored.step}.')
-    return restored.state, restored.step
-  if config.init_from:
-    step, params = checkpoint.restore_params(config.init_from, state.params)
-    print(f'beginning with step {step} of {config.init_from}.')
-    state = learner.init_with(params)
-  return state, 0

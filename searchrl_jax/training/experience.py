@@ -75,6 +75,8 @@ class Experience:
     packing: Packing,
     clock: Clock,
     logps: Callable[[Any, Batch], Any],
+    reference: Callable[[], Any],
+    describe: Callable[[], dict],
     measure: Callable[[Groups, Scores], dict],
     zero_spread: Callable[[Any, Any], Any],
     record: Callable[[int, Groups, Scores, Any], None],
@@ -88,6 +90,8 @@ class Experience:
       packing: shape of packed rows.
       clock: books the seconds.
       logps: (params, batch) -> log-probs [N, L] by the learner.
+      reference: the parameters of the KL reference.
+      describe: numbers of the player for the log, after it has played.
       measure: plain numbers of groups and their scores, for the log.
       zero_spread: (outcome_BG, valid_BG) -> groups without a preference.
       record: told of every step's groups, scores and advantages.
@@ -103,7 +107,8 @@ class Experience:
     self._zero_spread = zero_spread
     self._record = record
     self._credit = jax.jit(recipe.credit)
-    self.reference: Any = None  # parameters of the KL reference
+    self._reference = reference
+    self._describe = describe
 
   def collect(self, step, params):
     with self._clock('update'):
@@ -119,7 +124,8 @@ class Experience:
       metrics['token_weighted_mean'] = _search_mean(
         advantage_BGS, scores, batch
       )
-    return Collected(batch, targets, metrics | token_counts(groups))
+    metrics |= token_counts(groups) | self._describe()
+    return Collected(batch, targets, metrics)
 
   def _pack(self, groups, scores, advantage_BGS):
     """The trajectories that train, packed."""
@@ -195,7 +201,7 @@ class Experience:
       old_NL = np.asarray(self._logps(params, batch))
     ref_NL = old_NL
     if self._config.reference:
-      ref_NL = np.asarray(self._logps(self.reference, batch))
+      ref_NL = np.asarray(self._logps(self._reference(), batch))
     return Targets(
       advantage_NL, old_NL, ref_NL, batch.sampled.astype(np.float32)
     )

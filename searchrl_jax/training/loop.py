@@ -132,7 +132,7 @@ class _Pending:
     self._held = row, device_metrics
 
   def flush(self) -> None:
-    """Logs the held row; raises TrainingStoppedError after too many bad updates."""
+    """Logs the held row; raises TrainingStoppedError after too many skips."""
     if self._held is None:
       return
     row, device_metrics = self._held

@@ -69,61 +69,57 @@ def make_token_scores(
 
 
 @dataclasses.dataclass(frozen=True)
-class Update:
-  """`update(state, batch, targets) -> (state, metrics)`; see `make_update`."""
+class Gradients:
+  """`gradients(params, batch, targets) -> (grads, metrics)`.
+
+  See `make_gradients`.
+  """
 
   _begin: Any
   _count: Any
   _accumulate: Any
-  _apply: Any
   _mesh: Mesh
   _micro_rows: int
 
   def __call__(
-    self, state: TrainState, batch: Batch, targets: Targets
-  ) -> tuple[TrainState, dict[str, jax.Array]]:
+    self, params: Any, batch: Batch, targets: Targets
+  ) -> tuple[Any, losses.Metrics]:
     batch, targets = pad_rows(batch, targets, self._micro_rows)
     micros = [
       sharding.put_rows(self._mesh, micro)
       for micro in slices((batch, targets), self._micro_rows)
     ]
-    grads, sums, counts = self._begin(state.params, *micros[0])
+    grads, sums, counts = self._begin(params, *micros[0])
     for micro in micros:
       counts = self._count(counts, *micro)
     for micro in micros:
-      grads, sums = self._accumulate(state.params, grads, sums, *micro, counts)
-    return self._apply(state, grads, sums)
+      grads, sums = self._accumulate(params, grads, sums, *micro, counts)
+    return grads, sums
 
   def compiled_programs(self) -> dict[str, int]:
-    """Programs compiled so far: one each per L, `apply` one in all."""
+    """Programs compiled so far: one each per L."""
     return {
       'begin': self._begin._cache_size(),
       'count': self._count._cache_size(),
       'accumulate': self._accumulate._cache_size(),
-      'apply': self._apply._cache_size(),
     }
 
 
-def make_update(
+def make_gradients(
   scores: TokenScores,
   loss: losses.Loss,
-  optimizer: optax.GradientTransformation,
   mesh: Mesh,
   shardings: TrainState,
   *,
   micro_rows: int,
-) -> Update:
-  """Compiles (lazily) the programs drawn at the top of this file.
+) -> Gradients:
+  """Gradients and metrics of a loss over any number of rows.
 
-  The state given to an update is donated: use the one it returns. Its metrics
-  are those of the loss plus `grad_norm`, the global norm before clipping, and
-  `skipped`, 1 where loss or gradient were not finite and the state was kept.
-  They stay on the device until the caller fetches them.
+  Phases that share a loss share these programs, whatever their optimizers.
 
   Args:
     scores: of `make_token_scores`.
     loss: additive over micro-batches, see `losses.evaluate`.
-    optimizer: of `make_optimizer`.
     mesh: of `sharding.make_mesh`; rows are split over 'data' and 'fsdp'.
     shardings: of `state_shardings`.
     micro_rows: rows of one forward and backward pass, all devices together.
@@ -158,6 +154,54 @@ def make_update(
     grads = jax.tree.map(lambda g, d: g + d.astype(jnp.float32), grads, new)
     return grads, losses.combine(sums, {**metrics, 'loss': value})
 
+  return Gradients(
+    jax.jit(begin, out_shardings=(*grads_and_sums, whole)),
+    jax.jit(add_counts, donate_argnums=0, out_shardings=whole),
+    jax.jit(accumulate, donate_argnums=(1, 2), out_shardings=grads_and_sums),
+    mesh,
+    micro_rows,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+  """`update(state, batch, targets) -> (state, metrics)`; see `make_update`."""
+
+  gradients: Gradients
+  _apply: Any
+
+  def __call__(
+    self, state: TrainState, batch: Batch, targets: Targets
+  ) -> tuple[TrainState, dict[str, jax.Array]]:
+    return self._apply(state, *self.gradients(state.params, batch, targets))
+
+  def compiled_programs(self) -> dict[str, int]:
+    """Programs compiled so far, those of the (shared) gradients included."""
+    applied = {'apply': self._apply._cache_size()}
+    return self.gradients.compiled_programs() | applied
+
+
+def make_update(
+  gradients: Gradients,
+  optimizer: optax.GradientTransformation,
+  mesh: Mesh,
+  shardings: TrainState,
+) -> Update:
+  """Compiles (lazily) the programs drawn at the top of this file.
+
+  The state given to an update is donated: use the one it returns. Its metrics
+  are those of the loss plus `grad_norm`, the global norm before clipping, and
+  `skipped`, 1 where loss or gradient were not finite and the state was kept.
+  They stay on the device until the caller fetches them.
+
+  Args:
+    gradients: of `make_gradients`.
+    optimizer: of `make_optimizer`.
+    mesh: of `sharding.make_mesh`.
+    shardings: of `state_shardings`.
+  """
+  whole = NamedSharding(mesh, sharding.REPLICATED)
+
   def apply(state, grads, sums):
     grad_norm = optax.global_norm(grads)
     finite = jnp.isfinite(sums['loss']) & jnp.isfinite(grad_norm)
@@ -174,16 +218,10 @@ def make_update(
     )
     return state, {**sums, 'grad_norm': grad_norm, 'skipped': 1 - done}
 
-  return Update(
-    jax.jit(begin, out_shardings=(*grads_and_sums, whole)),
-    jax.jit(add_counts, donate_argnums=0, out_shardings=whole),
-    jax.jit(accumulate, donate_argnums=(1, 2), out_shardings=grads_and_sums),
-    # Nothing of the result has room for the gradients: only the state, which
-    # the result replaces, can be donated.
-    jax.jit(apply, donate_argnums=0, out_shardings=(shardings, whole)),
-    mesh,
-    micro_rows,
-  )
+  # Nothing of the result has room for the gradients: only the state, which
+  # the result replaces, can be donated.
+  apply = jax.jit(apply, donate_argnums=0, out_shardings=(shardings, whole))
+  return Update(gradients, apply)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,10 +73,10 @@ def programs(devices=1, micro_rows=8, dtype=jnp.float32, **sizes):
   shardings = state.state_shardings(
     mesh, OPTIMIZER, params, sharding.param_shardings(mesh, params, AXES)
   )
-  update = step.make_update(
-    SCORES, LOSS, OPTIMIZER, mesh, shardings, micro_rows=micro_rows
+  gradients = step.make_gradients(
+    SCORES, LOSS, mesh, shardings, micro_rows=micro_rows
   )
-  return update, shardings
+  return step.make_update(gradients, OPTIMIZER, mesh, shardings), shardings
 
 
 def learner(dtype=jnp.float32, **settings):
@@ -229,9 +229,10 @@ def test_a_finite_loss_with_a_bad_gradient_is_skipped_too():
   mesh = sharding.make_mesh(devices=jax.devices()[:1])
   _, shardings = programs(micro_rows=2)
   current = state.init_state(make_params(), OPTIMIZER, shardings)
-  update = step.make_update(
-    SCORES, loss, OPTIMIZER, mesh, shardings, micro_rows=4
+  gradients = step.make_gradients(
+    SCORES, loss, mesh, shardings, micro_rows=4
   )
+  update = step.make_update(gradients, OPTIMIZER, mesh, shardings)
   kept = bits(current.params)
   current, metrics = update(current, *make_batch(rows=4))
   assert float(metrics['loss']) == 0.0
