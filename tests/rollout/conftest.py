@@ -1,0 +1,160 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A small world to roll out in: a random decoder that says whole actions.
+
+Its vocabulary is a word list whose words include complete searches and
+answers, so that even random weights search, answer, stammer and are cut off,
+all within a few tokens.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from searchrl_jax import sharding, types
+from searchrl_jax import tokenizer as tokenizers
+from searchrl_jax.environments import search_r1, wording
+from searchrl_jax.models import cache as caches
+from searchrl_jax.models import config as configs
+from searchrl_jax.models import decoder
+from searchrl_jax.rollout import engine, policy
+from searchrl_jax.testing import DictionarySearch
+
+SAID = (
+  'ada',
+  'bob',
+  'who',
+  '<search>ada</search>',
+  '<search>bob</search>',
+  '<search>zed</search>',
+  '<answer>bob</answer>',
+)
+TOKENIZER = tokenizers.WordTokenizer((*wording.words_of(wording.WORDS), *SAID))
+CONTEXT, TURN_TOKENS = 96, 6
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+  """Everything a rollout needs, but the questions."""
+
+  model: decoder.Model
+  params: Any
+  environment: search_r1.SearchR1
+  tokenizer: tokenizers.Tokenizer
+  resolve: types.Resolver
+  limits: engine.Limits
+
+  def policy(self, rows: int, devices: int = 1) -> policy.ModelPolicy:
+    """A policy with programs of its own: compiles anew."""
+    made = policy.ModelPolicy(
+      self.model,
+      self.tokenizer,
+      self.environment.stops,
+      rows=rows,
+      capacity=CONTEXT,
+      max_new_tokens=TURN_TOKENS,
+      mesh=sharding.make_mesh(devices=jax.devices()[:devices]),
+    )
+    made.load(self.params)
+    made.use(types.Sampling(), jax.random.key(3))
+    return made
+
+  def play(self, sampler, questions, group=1, **other) -> types.Groups:
+    """Plays questions; `other` replaces a part of this world."""
+    world = dataclasses.replace(self, **other)
+    return engine.rollout(
+      sampler,
+      world.environment,
+      questions,
+      world.resolve,
+      world.tokenizer,
+      group=group,
+      limits=world.limits,
+    )
+
+
+@pytest.fixture(scope='session')
+def world():
+  environment = search_r1.SearchR1(
+    wording.WORDS,
+    max_turns=3,
+    topk=1,
+    max_observation=8,
+    shorten=functools.partial(tokenizers.shorten, TOKENIZER),
+  )
+  config = configs.DecoderConfig(
+    vocabulary=len(TOKENIZER.token_bytes),
+    width=16,
+    layers=2,
+    heads=2,
+    kv_heads=1,
+    head_width=8,
+    mlp_width=24,
+    rope_base=100.0,
+    embedding_std=0.5,  # large enough that no distribution is near uniform
+  )
+  model = decoder.make_model(config)
+  passages = {
+    'ada': 'bob bob who',
+    'bob': 'ada who bob ada who bob ada bob ada',
+  }
+  return World(
+    model,
+    jax.jit(model.init)(jax.random.key(0)),
+    environment,
+    TOKENIZER,
+    DictionarySearch(passages, failing=('zed',)),
+    engine.Limits(max_new_tokens=TURN_TOKENS, max_tokens=40, context=CONTEXT),
+  )
+
+
+@pytest.fixture(scope='session')
+def questions():
+  """Eight questions whose prompts have 2 to 9 tokens."""
+  words = ('who', 'ada', 'bob') * 3
+  return [
+    types.Question(f'q{i}', ' '.join(words[: i + 1]), ('bob',))
+    for i in range(8)
+  ]
+
+
+@pytest.fixture(scope='session')
+def sampler(world):
+  """A model policy of 8 rows on one device, its programs shared by tests."""
+  return world.policy(rows=8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Parrot:
+  """A model that says a script: what follows column c of a row is script[c].
+
+  It has the functions of a decoder that a rollout asks for, and no weights.
+  """
+
+  vocabulary: int
+
+  def unstack(self, params):
+    return params
+
+  def unembedding(self, params):
+    return jnp.eye(self.vocabulary)
+
+  def empty_cache(self, rows, capacity):
+    empty = (jnp.zeros((rows, 1, 1, 1, capacity)),)
+    return caches.Cache(empty, empty, jnp.zeros(rows, jnp.int32))
+
+  def apply_cached(self, params, tokens_RT, count_R, cache):
+    columns_RT = cache.length_R[:, None] + jnp.arange(tokens_RT.shape[1])[None]
+    said_RT = params['script'].at[columns_RT].get(mode='fill', fill_value=0)
+    hidden_RTV = 3.0 * jax.nn.one_hot(said_RT, self.vocabulary)
+    grown = dataclasses.replace(cache, length_R=cache.length_R + count_R)
+    return hidden_RTV, grown
+
+
+@pytest.fixture(scope='session')
+def parrot():
+  return Parrot
