@@ -1,0 +1,116 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Grouped-query attention within packed segments and over a cache.
+
+Query head j reads key-value head j // (Q / K) (arXiv:2305.13245). Scores and
+their softmax are float32 whatever the dtype of the activations.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+# Finite, so that a query that may see nothing still yields finite numbers; its
+# exponential is exactly 0, so nothing leaks from a hidden key.
+_HIDDEN = -1e30
+
+
+# Queries of a packed row are taken in this many blocks, none shorter than
+# _SHORTEST: a block skips the keys behind it, three eighths of the work.
+_BLOCKS = 4
+_SHORTEST = 64
+
+
+def segment_mask(segment_ids_NL):
+  """Who may see whom in packed rows, `[N, 1, 1, L, L]` bool, query first.
+
+  Causal, and only within a segment:
+
+    segment_ids  1 1 2 2 0        query 3 (second of segment 2)
+    visible      . . x x .        padding sees padding; nobody reads it
+  """
+  length = segment_ids_NL.shape[1]
+  same = segment_ids_NL[:, :, None] == segment_ids_NL[:, None, :]
+  causal = jnp.tril(jnp.ones((1, length, length), bool))
+  return (same & causal)[:, None, None]
+
+
+def attend_segments(q, k, v, mask):
+  """Attention of packed rows to themselves.
+
+  The weights of a block of queries are made again in the backward pass:
+  storing them takes longer, and `[N, Q, L, L]` floats.
+
+  Args:
+    q: `[N, L, Q, H]`.
+    k: `[N, L, K, H]`.
+    v: `[N, L, K, H]`.
+    mask: `segment_mask`, computed once for all layers.
+
+  Returns:
+    `[N, L, Q * H]`.
+  """
+  length = q.shape[1]
+  k, v = k.transpose(0, 2, 3, 1), v.transpose(0, 2, 1, 3)
+  attend = jax.checkpoint(_attend, prevent_cse=False)
+  size = max(_SHORTEST, -(-length // _BLOCKS))
+  blocks = []
+  for start in range(0, length, size):
+    stop = min(start + size, length)
+    seen = mask[..., start:stop, :stop]
+    blocks.append(attend(q[:, start:stop], k[..., :stop], v[:, :, :stop], seen))
+  return jnp.concatenate(blocks, axis=1)
+
+
+def attend_cache(q, k_RKHC, v_RKCH, positions_RT):
+  """Attention of T new tokens of each row to the row's cache, themselves in it.
+
+  Args:
+    q: `[R, T, Q, H]`.
+    k_RKHC: cached keys, those of the new tokens already written.
+    v_RKCH: cached values, likewise.
+    positions_RT: column of each query; it sees the columns up to its own.
+
+  Returns:
+    `[R, T, Q * H]`.
+  """
+  columns = jnp.arange(k_RKHC.shape[-1])[None, None]
+  mask = columns <= positions_RT[..., None]
+  return _attend(q, k_RKHC, v_RKCH, mask[:, None, None])
+
+
+def _attend(q, k, v, mask):
+  """softmax(q k / sqrt(H)) v; k `[N, K, H, C]`, v `[N, K, C, H]`.
+
+  Queries of a group form one matrix against their shared keys. Dividing by
+  the softmax's sum after the product with v saves a pass over the weights.
+  """
+  rows, width, heads, head_width = q.shape
+  kv_heads, columns = k.shape[1], k.shape[-1]
+  grouped = (rows, kv_heads, heads // kv_heads, width)
+  q = q.reshape(rows, width, kv_heads, -1, head_width).transpose(0, 2, 3, 1, 4)
+  q = (q * head_width**-0.5).reshape(rows, kv_heads, -1, head_width)
+  scores = jnp.matmul(q, k, preferred_element_type=jnp.float32)
+  scores = jnp.where(mask, scores.reshape(*grouped, columns), _HIDDEN)
+  # The maximum only shifts: its gradient is zero.
+  peak = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
+  weights = jnp.exp(scores - peak)
+  mixed = _matmul(weights.astype(v.dtype), v)
+  mixed = mixed / weights.sum(axis=-1, keepdims=True)
+  mixed = mixed.transpose(0, 3, 1, 2, 4).reshape(rows, width, -1)
+  return mixed.astype(q.dtype)
+
+
+def _matmul(weights, v):
+  """`[N, K, G, T, C]` x `[N, K, C, H]` -> `[N, K, G, T, H]`, float32."""
+  shape = weights.shape
+  if shape[3] == 1:  # one query: a product per group member is faster on CPU
+    mixed = [
+      jnp.matmul(weights[:, :, g], v, preferred_element_type=jnp.float32)
+      for g in range(shape[2])
+    ]
+    return jnp.stack(mixed, axis=2)
+  flat = weights.reshape(*shape[:2], -1, shape[-1])
+  mixed = jnp.matmul(flat, v, preferred_element_type=jnp.float32)
+  return mixed.reshape(*shape[:-1], -1)

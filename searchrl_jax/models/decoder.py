@@ -1,0 +1,232 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A decoder as pure functions of a nested dict of parameters.
+
+  params   embed            [V, D]
+           layers           every array of a `Block`, stacked on a first axis
+           norm             [D]
+           head             [V, D], only where the head is not the embedding
+
+Flax defines and initialises one block; training scans it over the stacked
+layers. Rollouts on CPU take the layers apart once per phase (`unstack`) and
+run them one after the other: a scan would copy each layer's weights and cache
+at every token. On accelerators they stay stacked. `make_model` decides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import lax
+
+from searchrl_jax.models import attention
+from searchrl_jax.models import cache as caches
+from searchrl_jax.models import config as configs
+from searchrl_jax.models.block import Block, block_axes, rms_norm, rotation
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+  """The functions of a decoder; all but `config` are pure.
+
+  init(key) -> params
+  apply(params, tokens_NL, positions_NL, segment_ids_NL) -> hidden_NLD
+    Causal within a segment, segment 0 is padding, final norm applied.
+  unembedding(params) -> [V, D]; logits are hidden @ unembedding.T, and never
+    made here. Takes rollout parameters as well.
+  unstack(params) -> rollout parameters, once per rollout phase.
+  empty_cache(rows, capacity) -> Cache
+  apply_cached(rollout_params, tokens_RT, count_R, cache)
+    -> (hidden_RTD, cache): appends the first count_R of each row's T tokens;
+    hidden states beyond a row's count mean nothing.
+  axes(params) -> for each parameter the tuple of its logical axis names.
+  """
+
+  config: configs.DecoderConfig
+  init: Callable[[jax.Array], Any]
+  apply: Callable[..., jax.Array]
+  unembedding: Callable[[Any], jax.Array]
+  unstack: Callable[[Any], Any]
+  empty_cache: Callable[[int, int], caches.Cache]
+  apply_cached: Callable[..., tuple[jax.Array, caches.Cache]]
+  axes: Callable[[Any], Any]
+
+
+def make_model(config: configs.DecoderConfig) -> Model:
+  """The decoder of a config, laid out for the backend that JAX runs on."""
+  return build_model(config, unrolled=jax.default_backend() == 'cpu')
+
+
+def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
+  """As `make_model`, with the layout of rollouts given: one per backend."""
+
+  def new_block(key):
+    return Block(config, nnx.Rngs(params=key))
+
+  graph, _ = nnx.split(nnx.eval_shape(new_block, jax.random.key(0)))
+
+  def block(params):
+    return nnx.merge(graph, params)
+
+  def init(key):
+    embed_key, head_key, layers_key = jax.random.split(key, 3)
+    params = {
+      'embed': _table(config, embed_key),
+      'layers': jax.vmap(
+        lambda key: nnx.to_pure_dict(nnx.state(new_block(key)))
+      )(jax.random.split(layers_key, config.layers)),
+      'norm': jnp.ones(config.width, config.param_dtype),
+    }
+    if not config.tied:
+      params['head'] = _table(config, head_key)
+    return params
+
+  def apply(params, tokens_NL, positions_NL, segment_ids_NL):
+    mask = attention.segment_mask(segment_ids_NL)
+    turn = rotation(positions_NL, config.head_width, config.rope_base)
+
+    def attend(q, k, v):
+      return attention.attend_segments(q, k, v, mask), None
+
+    def layer(x, layer_params):
+      return block(layer_params)(x, turn, attend)
+
+    if config.remat:
+      layer = jax.checkpoint(layer, prevent_cse=False)
+    x = _embed(config, params, tokens_NL)
+    x, _ = lax.scan(layer, x, params['layers'])
+    return rms_norm(x, params['norm'], config.norm_eps)
+
+  def unstack(params):
+    params = _cast(config, params)
+    if not unrolled:
+      return params
+    layers = tuple(
+      jax.tree.map(operator.itemgetter(i), params['layers'])
+      for i in range(config.layers)
+    )
+    return params | {'layers': layers}
+
+  def apply_cached(rollout_params, tokens_RT, count_R, cache):
+    positions_RT = _check_append(tokens_RT, count_R, cache)
+    turn = rotation(positions_RT, config.head_width, config.rope_base)
+
+    def layer(x, layer_params, k, v, index):
+      def attend(q, new_k, new_v):
+        write = (cache.length_R, count_R)
+        new_k = new_k.transpose(0, 2, 3, 1)
+        new_v = new_v.transpose(0, 2, 1, 3)
+        grown_k = caches.append(k, new_k, *write, layer=index, axis=-1)
+        grown_v = caches.append(v, new_v, *write, layer=index, axis=-2)
+        seen = (_layer(grown_k, index), _layer(grown_v, index))
+        mixed = attention.attend_cache(q, *seen, positions_RT)
+        return mixed, (grown_k, grown_v)
+
+      return block(layer_params)(x, turn, attend)
+
+    x = _embed(config, rollout_params, tokens_RT)
+    run = _run_unrolled if unrolled else _run_scanned
+    x, k, v = run(layer, x, rollout_params['layers'], cache.k, cache.v)
+    grown = caches.Cache(k, v, cache.length_R + count_R.astype(jnp.int32))
+    return rms_norm(x, rollout_params['norm'], config.norm_eps), grown
+
+  return Model(
+    config=config,
+    init=init,
+    apply=apply,
+    unembedding=lambda params: params['embed' if config.tied else 'head'],
+    unstack=unstack,
+    empty_cache=lambda rows, capacity: caches.empty(
+      config, rows, capacity, unrolled=unrolled
+    ),
+    apply_cached=apply_cached,
+    axes=lambda params: _axes(config, params),
+  )
+
+
+def _run_unrolled(layer, x, layers, k, v):
+  """One layer after the other, each with a cache array of its own."""
+  grown_k, grown_v = [], []
+  for params, layer_k, layer_v in zip(layers, k, v, strict=True):
+    x, (layer_k, layer_v) = layer(x, params, layer_k, layer_v, 0)
+    grown_k.append(layer_k)
+    grown_v.append(layer_v)
+  return x, tuple(grown_k), tuple(grown_v)
+
+
+def _run_scanned(layer, x, layers, k, v):
+  """A scan with the cache of all layers in its carry, written in place; as
+  scan inputs and outputs it would be copied at every token."""
+
+  def step(carry, params_and_index):
+    x, k, v = carry
+    x, (k, v) = layer(x, params_and_index[0], k, v, params_and_index[1])
+    return (x, k, v), None
+
+  indices = jnp.arange(k[0].shape[1])
+  (x, k, v), _ = lax.scan(step, (x, k[0], v[0]), (layers, indices))
+  return x, (k,), (v,)
+
+
+def _layer(buffer, index):
+  return lax.dynamic_index_in_dim(buffer, index, axis=1, keepdims=False)
+
+
+def _check_append(tokens_RT, count_R, cache):
+  """Positions of the new tokens, or why they cannot be appended."""
+  rows, width = tokens_RT.shape
+  if cache.length_R.shape != (rows,) or count_R.shape != (rows,):
+    raise ValueError(
+      f'{rows} rows of tokens, {count_R.shape[0]} counts and a cache of '
+      f'{cache.length_R.shape[0]} rows: they must agree'
+    )
+  if width > cache.capacity:
+    raise ValueError(
+      f'{width} tokens cannot be appended to a cache of {cache.capacity} '
+      'columns: append fewer or make it larger'
+    )
+  return cache.length_R[:, None] + jnp.arange(width, dtype=jnp.int32)[None]
+
+
+def _table(config, key):
+  shape = (config.vocabulary, config.width)
+  sample = jax.random.normal(key, shape, jnp.float32)
+  return (config.embedding_std * sample).astype(config.param_dtype)
+
+
+def _embed(config, params, tokens):
+  return params['embed'][tokens].astype(config.compute_dtype)
+
+
+def _axes(config, params):
+  table = ('vocabulary', 'embed')
+  axes = {'embed': table, 'layers': block_axes(config), 'norm': ('norm',)}
+  if not config.tied:
+    axes['head'] = table
+  jax.tree.map(_check_axes, params, axes)
+  return axes
+
+
+def _check_axes(param, names):
+  if param.ndim != len(names):
+    raise ValueError(
+      f'a parameter of shape {param.shape} has axes {names}: these are not '
+      'the parameters of this model'
+    )
+
+
+def _cast(config, params):
+  """Matrices in the compute dtype, as they are used in training: casting them
+  once saves it at every token. Norms are applied in float32 and stay."""
+
+  def cast(param, names):
+    used_in_float32 = names[-1] == 'norm'
+    return param if used_in_float32 else param.astype(config.compute_dtype)
+
+  return jax.tree.map(cast, params, _axes(config, params))

@@ -1,0 +1,244 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The decoder against a plain NumPy one; packing, padding, leaks, gradients."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from searchrl_jax.models import decoder
+
+
+def numpy_decoder(config, params, tokens):
+  """One row, float64, a loop over heads and queries."""
+  params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
+  half = config.head_width // 2
+  frequency = config.rope_base ** (-np.arange(half) / half)
+
+  def norm(x, scale):
+    return (
+      x / np.sqrt((x * x).mean(-1, keepdims=True) + config.norm_eps) * scale
+    )
+
+  def turned(x, position):
+    z = (x[:half] + 1j * x[half:]) * np.exp(1j * position * frequency)
+    return np.concatenate([z.real, z.imag])
+
+  def heads(y, weights, name, count):
+    z = y @ weights[name]
+    if config.attention_bias:
+      z = z + weights[f'{name}_bias']
+    return z.reshape(len(y), count, config.head_width)
+
+  x = params['embed'][np.asarray(tokens)]
+  for i in range(config.layers):
+    layer = jax.tree.map(lambda leaf, i=i: leaf[i], params['layers'])
+    weights = layer['attention']
+    y = norm(x, weights['norm'])
+    q = heads(y, weights, 'q', config.heads)
+    k = heads(y, weights, 'k', config.kv_heads)
+    v = heads(y, weights, 'v', config.kv_heads)
+    if config.qk_norm:
+      q, k = norm(q, weights['q_norm']), norm(k, weights['k_norm'])
+    mixed = np.zeros_like(q)
+    for t in range(len(x)):
+      for head in range(config.heads):
+        shared = head // (config.heads // config.kv_heads)
+        query = turned(q[t, head], t)
+        keys = [turned(k[s, shared], s) for s in range(t + 1)]
+        scores = np.array([query @ key for key in keys])
+        scores = np.exp(scores / np.sqrt(config.head_width))
+        mixed[t, head] = scores / scores.sum() @ v[: t + 1, shared]
+    x = x + mixed.reshape(len(x), -1) @ weights['o']
+    weights = layer['mlp']
+    y = norm(x, weights['norm'])
+    gate = y @ weights['gate']
+    gate = gate / (1 + np.exp(-gate))
+    x = x + (gate * (y @ weights['up'])) @ weights['down']
+  return norm(x, params['norm'])
+
+
+def random_tokens(shape, config, seed=0):
+  return np.random.default_rng(seed).integers(0, config.vocabulary, shape)
+
+
+def layout(segments, length):
+  """Packs rows of (segment id, tokens) with id 0 for padding."""
+  fields = [[], [], []]
+  for row in segments:
+    tokens, positions, ids = [], [], []
+    for number, piece in row:
+      tokens += list(piece)
+      positions += list(range(len(piece)))
+      ids += [number] * len(piece)
+    assert len(tokens) == length
+    for field, values in zip(fields, (tokens, positions, ids), strict=True):
+      field.append(values)
+  return tuple(jnp.array(field, jnp.int32) for field in fields)
+
+
+def test_it_equals_a_plain_numpy_decoder(variant, noisy, alone):
+  model = decoder.make_model(variant)
+  params = noisy(model)
+  tokens = random_tokens(9, variant)
+  expected = numpy_decoder(variant, params, tokens)
+  np.testing.assert_allclose(
+    alone(model, params, tokens), expected, rtol=1e-4, atol=1e-4
+  )
+
+
+def test_blocks_of_queries_meet_seamlessly(plain, noisy, alone):
+  # 150 tokens are three blocks of 64, 64 and 22 queries.
+  plain = dataclasses.replace(plain, layers=1)
+  model = decoder.make_model(plain)
+  params = noisy(model)
+  tokens = random_tokens(150, plain)
+  np.testing.assert_allclose(
+    alone(model, params, tokens),
+    numpy_decoder(plain, params, tokens),
+    rtol=1e-4,
+    atol=1e-4,
+  )
+
+
+def test_packed_and_padded_rows_equal_rows_alone(variant, noisy, alone):
+  # row 0   a a a a a b b b . .        padding right
+  # row 1   . . . c c c c c c c        padding left
+  model = decoder.make_model(variant)
+  params = noisy(model)
+  a, b, c = (random_tokens(n, variant, seed=n) for n in (5, 3, 7))
+  junk = random_tokens(3, variant, seed=1)
+  batch = layout([[(1, a), (2, b), (0, junk[:2])], [(0, junk), (1, c)]], 10)
+  hidden = model.apply(params, *batch)
+  close = {'rtol': 1e-5, 'atol': 1e-5}
+  for row, start, tokens in ((0, 0, a), (0, 5, b), (1, 3, c)):
+    np.testing.assert_allclose(
+      hidden[row, start : start + len(tokens)],
+      alone(model, params, tokens),
+      **close,
+    )
+  assert np.isfinite(hidden).all()
+
+
+def test_nothing_leaks_between_segments_or_backwards(plain, noisy):
+  # 100 tokens: the second segment crosses from one block to the next.
+  model = decoder.make_model(plain)
+  params = noisy(model)
+  a, b, c = (random_tokens(n, plain, seed=n) for n in (31, 47, 22))
+  other = b.copy()
+  other[20] = (other[20] + 1) % plain.vocabulary  # column 51 of the row
+  apply = jax.jit(model.apply)
+  before = apply(params, *layout([[(1, a), (2, b), (0, c)]], 100))[0]
+  after = apply(params, *layout([[(1, a), (2, other), (0, c)]], 100))[0]
+  changed = np.any(np.asarray(before != after), axis=-1)
+  expected = np.zeros(100, bool)
+  expected[51:78] = True  # the token itself and the rest of its segment
+  np.testing.assert_array_equal(changed, expected)
+
+
+@pytest.mark.parametrize('remat', [False, True])
+def test_gradients_reach_every_parameter(variant, noisy, remat):
+  variant = dataclasses.replace(variant, remat=remat)
+  model = decoder.make_model(variant)
+  params = noisy(model)
+  batch = layout([[(1, random_tokens(7, variant))]], 7)
+
+  def loss(params):
+    hidden = model.apply(params, *batch)
+    return jnp.sum(jnp.sin(hidden @ model.unembedding(params).T))
+
+  grads = jax.jit(jax.grad(loss))(params)
+  for path, grad in jax.tree_util.tree_leaves_with_path(grads):
+    assert np.isfinite(grad).all(), path
+    largest = np.abs(grad).reshape(len(grad), -1).max(-1)
+    if path[0].key == 'layers':
+      assert (largest > 0).all(), path  # in every layer
+    else:
+      assert (largest > 0).any(), path
+
+
+def test_recomputing_layers_changes_no_gradient(plain, noisy):
+  grads = []
+  for remat in (False, True):
+    model = decoder.make_model(dataclasses.replace(plain, remat=remat))
+    params = noisy(model)
+    batch = layout([[(1, random_tokens(7, plain))]], 7)
+
+    def loss(params, model=model, batch=batch):
+      return jnp.sum(jnp.sin(model.apply(params, *batch)))
+
+    grads.append(jax.grad(loss)(params))
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), *grads
+  )
+
+
+def test_bfloat16_stays_close_to_float32(variant, alone):
+  # bfloat16 keeps 8 bits: .4% a rounding, a few of them along the layers.
+  exact = decoder.make_model(variant)
+  coarse = decoder.make_model(
+    dataclasses.replace(variant, compute_dtype=jnp.bfloat16)
+  )
+  params = exact.init(jax.random.key(0))
+  tokens = random_tokens(9, variant)
+  a, b = alone(exact, params, tokens), alone(coarse, params, tokens)
+  assert b.dtype == jnp.bfloat16
+  error = np.abs(np.float32(b) - a).max()
+  assert 1e-4 < error < 0.06 * np.abs(a).max()
+
+
+def test_fresh_layers_differ_and_keep_the_scale_of_the_stream(plain):
+  wide = dataclasses.replace(plain, width=64, layers=8, embedding_std=1.0)
+  model = decoder.make_model(wide)
+  params = model.init(jax.random.key(0))
+  q = np.asarray(params['layers']['attention']['q'])
+  assert all(np.abs(q[i] - q[i - 1]).max() > 0.01 for i in range(1, 8))
+  np.testing.assert_allclose(q.std(), 64**-0.5, rtol=0.05)
+  down = np.asarray(params['layers']['mlp']['down'])
+  np.testing.assert_allclose(down.std(), (13 * 2 * 8) ** -0.5, rtol=0.05)
+  other = model.init(jax.random.key(1))
+  assert np.abs(other['embed'] - params['embed']).max() > 0.01
+
+
+def test_every_axis_of_a_parameter_has_a_name_and_one_size(variant):
+  model = decoder.make_model(variant)
+  params = jax.eval_shape(model.init, jax.random.key(0))
+  axes = model.axes(params)
+  sizes = {}
+
+  def note(param, names):
+    assert len(names) == param.ndim
+    for name, size in zip(names, param.shape, strict=True):
+      sizes.setdefault(name, set()).add(size)
+
+  jax.tree.map(note, params, axes)
+  norms = {variant.width} | ({variant.head_width} if variant.qk_norm else set())
+  assert sizes == {
+    'layers': {variant.layers},
+    'vocabulary': {variant.vocabulary},
+    'embed': {variant.width},
+    'heads': {variant.heads * variant.head_width},
+    'kv_heads': {variant.kv_heads * variant.head_width},
+    'mlp': {variant.mlp_width},
+    'norm': norms,
+  }
+
+
+def test_rollout_parameters_are_cast_once_except_norms(variant):
+  coarse = dataclasses.replace(variant, compute_dtype=jnp.bfloat16)
+  model = decoder.build_model(coarse, unrolled=True)
+  rollout = model.unstack(model.init(jax.random.key(0)))
+  assert len(rollout['layers']) == coarse.layers
+  for path, leaf in jax.tree_util.tree_leaves_with_path(rollout):
+    norm = path[-1].key in ('norm', 'q_norm', 'k_norm')
+    assert leaf.dtype == (jnp.float32 if norm else jnp.bfloat16), path
+
+
+def test_parameters_of_another_model_are_refused(plain):
+  model = decoder.make_model(plain)
+  params = model.init(jax.random.key(0))
+  with pytest.raises(ValueError, match='not the parameters of this model'):
+    model.axes(params | {'embed': params['embed'][0]})
