@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
+from experiments.player import Player
 from searchrl_jax import sharding
 from searchrl_jax import tokenizer as tokenizers
 from searchrl_jax.data import pipeline, qa
@@ -147,6 +148,31 @@ def make_sampling(config: ml_collections.ConfigDict) -> Sampling:
   """How training rollouts are drawn."""
   section = config.rollout
   return Sampling(section.temperature, section.top_k, section.top_p)
+
+
+def make_player(
+  config, model, environment, tokenizer, resolve, mesh, *, seed: int, rows: int
+) -> Player:
+  """Plays with the budgets of a config, `rows` trajectories at a time."""
+  template = None
+  if config.chat_template:
+    template = tokenizers.ChatTemplate.from_file(config.chat_template)
+    if not template.prefix_preserving:
+      print(
+        f'{config.chat_template} changes earlier turns when a conversation '
+        'grows; here it renders the first prompt only, never history.'
+      )
+  return Player(
+    model,
+    environment,
+    tokenizer,
+    resolve,
+    seed=seed,
+    rows=rows,
+    limits=make_limits(config),
+    template=template,
+    mesh=mesh,
+  )
 
 
 def make_data(config: ml_collections.ConfigDict) -> Data:

@@ -3,7 +3,7 @@
 """One model policy that plays for training and for evaluation alike."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,14 @@ import jax
 from searchrl_jax.rollout.engine import Limits, rollout
 from searchrl_jax.rollout.policy import ModelPolicy, fingerprint
 from searchrl_jax.tokenizer import ChatTemplate, Tokenizer
-from searchrl_jax.types import Environment, Groups, Question, Resolver, Sampling
+from searchrl_jax.types import (
+  Environment,
+  Groups,
+  Question,
+  Resolver,
+  Sampling,
+  Turn,
+)
 
 
 class Player:
@@ -72,6 +79,7 @@ class Player:
     purpose: str,
     step: int,
     sampling: Sampling,
+    watch: Callable[[Question, int, Turn], None] | None = None,
   ) -> Groups:
     """Groups of every question, a bounded number of rows at a time."""
     key = jax.random.fold_in(self._key, zlib.crc32(purpose.encode()))
@@ -88,5 +96,6 @@ class Player:
         group=group,
         limits=self._limits,
         template=self._template,
+        watch=watch,
       )
     return groups

@@ -23,12 +23,10 @@ import ml_collections
 
 from experiments import begin, cli, console, parts, phases
 from experiments.evaluations import Evaluations
-from experiments.player import Player
 from experiments.records import Records
 from searchrl_jax import checkpoint
 from searchrl_jax import workdir as workdirs
 from searchrl_jax.diagnostics.report import write_report
-from searchrl_jax.tokenizer import ChatTemplate
 from searchrl_jax.training import loop
 from searchrl_jax.training.clock import Clock
 from searchrl_jax.types import Environment, Recipe
@@ -61,7 +59,16 @@ def train(
   data = parts.make_data(config)
   mesh = parts.make_mesh(config)
   model = parts.make_model_of(config, tokenizer)
-  player = make_player(config, model, environment, tokenizer, data, mesh, seed)
+  player = parts.make_player(
+    config,
+    model,
+    environment,
+    tokenizer,
+    data.resolve,
+    mesh,
+    seed=seed,
+    rows=config.rollout.questions * config.rollout.group,
+  )
   learner = phases.Learner(config, model, mesh, seed)
   questions = phases.train_questions(config, data, seed)
   records = Records(workdir, config)
@@ -141,21 +148,3 @@ def train(
       report = write_report(workdir)
   console.summary(workdir, report)
   return 0
-
-
-def make_player(config, model, environment, tokenizer, data, mesh, seed):
-  """The policy's player, with as many rows as a training batch."""
-  template = None
-  if config.chat_template:
-    template = ChatTemplate.from_file(config.chat_template)
-  return Player(
-    model,
-    environment,
-    tokenizer,
-    data.resolve,
-    seed=seed,
-    rows=config.rollout.questions * config.rollout.group,
-    limits=parts.make_limits(config),
-    template=template,
-    mesh=mesh,
-  )

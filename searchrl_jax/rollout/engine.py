@@ -9,7 +9,7 @@ here, at the line where each is added, and never again.
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,7 @@ def rollout(
   group: int,
   limits: Limits,
   template: tokenizers.ChatTemplate | None = None,
+  watch: Callable[[Question, int, Turn], None] | None = None,
 ) -> Groups:
   """Plays every question `group` times.
 
@@ -133,6 +134,7 @@ def rollout(
     group: G, rollouts of each question.
     limits: token budgets.
     template: wraps the prompt as a first chat message.
+    watch: told of every turn (question, rollout, turn) as it ends.
 
   Returns:
     B groups of G trajectories, in the order of the questions.
@@ -156,6 +158,9 @@ def rollout(
   policy.start(prompts, group)
   while living := [e for e in episodes if e.status is None]:
     _tick(policy, environment, living, resolve, tokenizer, limits, template)
+    if watch is not None:
+      for episode in living:
+        watch(episode.question, episode.rollout, episode.turns[-1])
   done = [episode.freeze() for episode in episodes]
   return [done[i : i + group] for i in range(0, len(done), group)]
 

@@ -1,0 +1,34 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+SEED ?= 0
+
+.PHONY: train test lint bench
+
+# Everything that a run or a test needs; done again when these files change.
+$(INSTALLED): setup.py constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+# Trains the default policy on this machine, from random weights.
+train: $(INSTALLED)
+	$(BIN)/python -m experiments.cwgrpo --seed=$(SEED) \
+	  --workdir=runs/cwgrpo-$(SEED)
+
+# The whole suite, on all cores.
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n 2 --dist=worksteal
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# Claims of speed, each against a baseline of the same run.
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.step
