@@ -15,20 +15,6 @@ from collections.abc import Sequence
 from searchrl_jax import types
 from searchrl_jax.data import lexicon
 from searchrl_jax.data.qa import texts_of
-from searchrl_jax.data.world import RENDERINGS
-
-
-def _siblings(rendering: lexicon.Rendering) -> dict[str, tuple[str, ...]]:
-  """Each label -> the labels of all relations of the same subject."""
-  siblings = {}
-  for relations in lexicon.RELATIONS_OF.values():
-    labels = tuple(rendering.wordings[r.name].label for r in relations)
-    siblings |= dict.fromkeys(labels, labels)
-  return siblings
-
-
-# By rendering: two of them may share a label, but not its siblings.
-_SIBLINGS = {name: _siblings(r) for name, r in RENDERINGS.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +28,11 @@ class Expert:
   A thought restates the relation and the value read last, `given` and the
   entity that the question names before anything was read.
 
-  Noise: with probability `superfluous` a turn asks again about an entity
-  whose page was read, as long as enough searches remain for the chain: any
-  relation of its type, or just the same one where `metadata['rendering']` does
-  not say how relations are called. The next thought then still restates the
-  last useful relation and value. With probability `early` after each hop but
-  the last, it answers with the value just read.
+  Noise: with probability `superfluous` a turn asks once more what it has just
+  read, as long as enough searches remain for the chain. The thought that
+  follows restates the same relation and value, so a thought always says where
+  the chain stands. With probability `early` after each hop but the last, it
+  answers with the value just read.
 
   A hop counts as read once its document came back and holds its object. Where
   a search missed, the next asks for the name alone, then in full again, and
@@ -92,7 +77,7 @@ class Expert:
     if needed and (left <= 0 or self._stops_early(question, read)):
       return _answer(thought, value)
     if read and left > needed and self._strays(question, turns):
-      return _search(thought, self._superfluous(question, turns, read))
+      return _search(thought, _full_query(hops[read - 1]))
     if needed:
       return _search(thought, _next_query(hops[read], queries))
     return _answer(thought, value)
@@ -104,14 +89,6 @@ class Expert:
   def _strays(self, question, turns) -> bool:
     rng = random.Random(f'stray/{self.seed}/{question.id}/{len(turns)}')
     return rng.random() < self.superfluous
-
-  def _superfluous(self, question, turns, read: int) -> str:
-    rng = random.Random(f'query/{self.seed}/{question.id}/{len(turns)}')
-    hop = question.hops[rng.randrange(read)]
-    relations = (hop.relation,)
-    if 'rendering' in question.metadata:
-      relations = _SIBLINGS[question.metadata['rendering']][hop.relation]
-    return f'{hop.subject} {rng.choice(relations)}'
 
 
 def _hops_read(hops: Sequence[types.Hop], turns: Sequence[types.Turn]) -> int:
@@ -128,9 +105,13 @@ def _hops_read(hops: Sequence[types.Hop], turns: Sequence[types.Turn]) -> int:
   return len(hops)
 
 
+def _full_query(hop: types.Hop) -> str:
+  return f'{hop.subject} {hop.relation}'
+
+
 def _next_query(hop: types.Hop, queries: Sequence[str]) -> str:
   """In full first; after a miss the name alone and in full in turn."""
-  full = f'{hop.subject} {hop.relation}'
+  full = _full_query(hop)
   misses = sum(query in (full, hop.subject) for query in queries)
   return hop.subject if misses % 2 else full
 

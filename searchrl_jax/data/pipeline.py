@@ -8,13 +8,10 @@ also across the end of an epoch. Everything happens in this process.
 """
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import Protocol
 
 import grain
-import numpy as np
 
 from searchrl_jax import types
 from searchrl_jax.data.questions import questions
@@ -114,18 +111,3 @@ def question_iterator(
   # No threads: questions are in memory or cheap, and order stays simple.
   options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
   return iter(dataset.to_iter_dataset(options))
-
-
-def fingerprint(questions: Sequence[types.Question]) -> str:
-  """A short hash of a list of questions: everything in them, in order."""
-  digest = hashlib.sha256()
-  for question in questions:
-    fields = dataclasses.asdict(question)
-    digest.update(json.dumps(fields, sort_keys=True, default=_plain).encode())
-    digest.update(b'\n')
-  return digest.hexdigest()[:16]
-
-
-def _plain(value):
-  """What JSON does not know: arrays become lists, anything else its text."""
-  return value.tolist() if isinstance(value, np.ndarray) else str(value)

@@ -86,7 +86,7 @@ def _question(
     corpus=world.name,
     hops=tuple(links),
     rubrics=_rubrics(world, links),
-    metadata={'hops': len(links), 'rendering': world.config.rendering},
+    metadata={'hops': len(links)},
   )
 
 
