@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from searchrl_jax import sharding, types
@@ -22,7 +23,7 @@ from searchrl_jax.models import cache as caches
 from searchrl_jax.models import config as configs
 from searchrl_jax.models import decoder
 from searchrl_jax.rollout import engine, policy
-from searchrl_jax.testing import DictionarySearch
+from searchrl_jax.testing import DictionarySearch, ToyTokenizer
 
 SAID = (
   'ada',
@@ -96,6 +97,7 @@ def world():
     mlp_width=24,
     rope_base=100.0,
     embedding_std=0.5,  # large enough that no distribution is near uniform
+    remat=False,  # compiles faster
   )
   model = decoder.make_model(config)
   passages = {
@@ -158,3 +160,90 @@ class Parrot:
 @pytest.fixture(scope='session')
 def parrot():
   return Parrot
+
+
+class Spoken:
+  """A policy that says chosen ids, and keeps what it is told.
+
+  `turns[row][t]` are the ids of a row's turn t, the last one repeated; what
+  exceeds the budget is cut off. Log-probs are -1, -2, ... over a turn.
+  """
+
+  def __init__(self, *turns):
+    self._turns = turns
+    self.prompts, self.appended, self.rebuilt, self.budgets = [], [], [], []
+
+  def start(self, prompts, group):
+    self.prompts = [list(prompt) for prompt in prompts for _ in range(group)]
+
+  def draw(self, asked):
+    said = []
+    for row in asked:
+      turns = self._turns[row.row]
+      ids = turns[min(len(row.turns), len(turns) - 1)]
+      self.budgets.append(row.budget)
+      cut = np.array(ids[: row.budget], np.int32)
+      logps = -np.arange(1, len(cut) + 1, dtype=np.float32)
+      said.append(policy.Said(cut, logps, stopped=len(ids) <= row.budget))
+    return said
+
+  def append(self, given):
+    self.appended.append(dict(given))
+
+  def rebuild(self, prompts):
+    self.rebuilt.append(dict(prompts))
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+  """The tool loop with policies that say chosen ids, and its surroundings."""
+
+  toy: ToyTokenizer
+  environment: search_r1.SearchR1
+  resolve: types.Resolver
+  limits: engine.Limits
+  question: types.Question
+
+  def play(self, spoken, questions=None, group=1, **other) -> types.Groups:
+    """Plays a policy; `other` replaces what the stage would use."""
+    settings = {'limits': self.limits, 'tokenizer': self.toy, **other}
+    return engine.rollout(
+      spoken,
+      settings.pop('environment', self.environment),
+      questions or [self.question],
+      settings.pop('resolve', self.resolve),
+      settings.pop('tokenizer'),
+      group=group,
+      **settings,
+    )
+
+  def one(self, *said, **other) -> types.Trajectory:
+    """The trajectory of a policy whose turns are these texts or ids."""
+    ids = [self.toy.encode(x) if isinstance(x, str) else x for x in said]
+    ((trajectory,),) = self.play(Spoken(ids), **other)
+    return trajectory
+
+
+@pytest.fixture(scope='session')
+def stage():
+  toy = ToyTokenizer(
+    ('<search>', '</search>', '</', 'search', '>\n', 'he', 'llo', 'hello')
+  )
+  return Stage(
+    toy,
+    search_r1.SearchR1(
+      wording.WORDS,
+      max_turns=3,
+      topk=1,
+      max_observation=40,
+      shorten=functools.partial(tokenizers.shorten, toy),
+    ),
+    DictionarySearch({'hello': 'a word'}, failing=('broken',)),
+    engine.Limits(max_new_tokens=64, max_tokens=512, context=512),
+    types.Question('q', 'what', ('a word',)),
+  )
+
+
+@pytest.fixture(scope='session')
+def spoken():
+  return Spoken
