@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nouns of searchrl_jax and the signatures of its parts.
 
-Everything else in the package is verbs on what stands here.
+Everything else in the package is verbs on what stands here. Longer than 400
+lines: who knows this one page can guess the others.
 
 Letters of array shapes, used as suffixes in numeric code (`logps_NL`) and as
 remarks on fields (`# [N, L]`):

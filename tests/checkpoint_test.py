@@ -1,6 +1,9 @@
 # Copyright 2026 The searchrl_jax Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints come back bit for bit, elsewhere, and after accidents."""
+"""Checkpoints come back bit for bit, elsewhere, and after accidents.
+
+Longer than 400 lines: all accidents share one run and the ways to break it.
+"""
 
 import dataclasses
 import itertools
