@@ -77,13 +77,14 @@ def train(
     clock: books the seconds.
     hooks: log, evaluate, save.
     save_every: steps between checkpoints; the last step always saves.
-    max_skipped: consecutive non-finite updates after which the run stops.
+    max_skipped: steps in a row without a single finite update that are
+      tolerated; one more stops the run.
 
   Returns:
     The final state.
 
   Raises:
-    TrainingStoppedError: too many non-finite updates in a row.
+    TrainingStoppedError: too many steps in a row without a finite update.
   """
   last = sum(phase.steps for phase in phases)
   pending = _Pending(clock, hooks.log, max_skipped)
@@ -140,11 +141,12 @@ class _Pending:
     row |= combine(jax.device_get(device_metrics))
     row |= self._seconds()
     self._log(row)
-    self._skipped = self._skipped + 1 if row['skipped'] else 0
+    nothing_done = row['skipped'] == len(device_metrics)
+    self._skipped = self._skipped + 1 if nothing_done else 0
     if self._skipped > self._max_skipped:
       raise TrainingStoppedError(
-        f'{self._skipped} steps in a row, up to step {row["step"]}, had a '
-        'non-finite loss or gradient; their updates were skipped. Lower the '
+        f'{self._skipped} steps in a row, up to step {row["step"]}, had only '
+        'non-finite losses or gradients; their updates were skipped. Lower the '
         'learning rate and start again from the last checkpoint.'
       )
 
