@@ -138,7 +138,7 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
 
   return Model(
     config=config,
-    init=init,
+    init=jax.jit(init),  # one program instead of one per shape
     apply=apply,
     unembedding=lambda params: params['embed' if config.tied else 'head'],
     unstack=unstack,

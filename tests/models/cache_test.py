@@ -40,7 +40,7 @@ def feed(step, rollout, cache, rows, counts, width):
 
 
 @pytest.mark.parametrize('unrolled', [True, False])
-def test_cached_rows_equal_whole_rows(variant, noisy, alone, unrolled):
+def test_cached_rows_equal_whole_rows(variant, noisy, whole, unrolled):
   # Extends of up to 4 tokens, then one by one until every row is done; rows
   # that have nothing to append wait with count 0.
   #   row 0 (7 tokens)    3 0 1 | 1 1 1
@@ -59,10 +59,9 @@ def test_cached_rows_equal_whole_rows(variant, noisy, alone, unrolled):
     for r in range(4):
       seen[r].append(hidden[r])
   np.testing.assert_array_equal(cache.length_R, [7, 11, 2, 12])
-  for r, row in enumerate(rows):
-    np.testing.assert_allclose(
-      np.concatenate(seen[r]), alone(model, params, row), **CLOSE
-    )
+  expected = whole(model, params, rows)
+  for r in range(4):
+    np.testing.assert_allclose(np.concatenate(seen[r]), expected[r], **CLOSE)
 
 
 def test_an_append_near_the_end_moves_its_window_not_its_columns():
@@ -169,7 +168,7 @@ def test_truncating_never_lengthens(plain):
 
 @pytest.mark.parametrize('unrolled', [True, False])
 def test_a_shared_prompt_continues_as_if_prefilled_alone(
-  plain, noisy, alone, unrolled
+  plain, noisy, whole, unrolled
 ):
   # Two prompts of 5 and 3 tokens, three rollouts each: rows 0-2 and 3-5.
   model, params, rollout = build(plain, noisy, unrolled)
@@ -185,14 +184,12 @@ def test_a_shared_prompt_continues_as_if_prefilled_alone(
   ]
   hidden, cache = feed(step, rollout, cache, rows, counts, 4)
   np.testing.assert_array_equal(cache.length_R, [6, 9, 7, 3, 6, 4])
-  for r, row in enumerate(rows):
-    whole = alone(model, params, row)
-    np.testing.assert_allclose(
-      hidden[r], whole[len(row) - counts[r] :], **CLOSE
-    )
+  for r, expected in enumerate(whole(model, params, rows)):
+    start = len(rows[r]) - counts[r]
+    np.testing.assert_allclose(hidden[r], expected[start:], **CLOSE)
 
 
-def test_selected_rows_keep_their_history(plain, noisy, alone):
+def test_selected_rows_keep_their_history(plain, noisy, whole):
   model, params, rollout = build(plain, noisy)
   rows = rows_of(plain, (4, 7, 5))
   step = jax.jit(model.apply_cached)
@@ -201,10 +198,8 @@ def test_selected_rows_keep_their_history(plain, noisy, alone):
   cache = caches.select(cache, [2, 0, 2])
   rows = [rows[2], rows[0], rows[2]]
   hidden, _ = feed(step, rollout, cache, rows, (1, 1, 1), 1)
-  for r, row in enumerate(rows):
-    np.testing.assert_allclose(
-      hidden[r], alone(model, params, row)[-1:], **CLOSE
-    )
+  for r, expected in enumerate(whole(model, params, rows)):
+    np.testing.assert_allclose(hidden[r], expected[-1:], **CLOSE)
 
 
 def test_a_decoding_loop_writes_the_cache_in_place(plain, noisy):

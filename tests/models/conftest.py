@@ -6,6 +6,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from searchrl_jax.models import config
@@ -31,6 +32,7 @@ VARIANTS = {
     PLAIN, heads=3, qk_norm=True, attention_bias=True, tied=False
   ),
 }
+NORMS = ('norm', 'q_norm', 'k_norm')
 
 
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())
@@ -47,17 +49,18 @@ def plain():
 
 @pytest.fixture
 def noisy():
-  """Fresh parameters disturbed: scales leave 1 and biases leave 0."""
+  """Random parameters in which scales leave 1 and biases leave 0."""
 
   def make(model, seed=0):
-    params = model.init(jax.random.key(seed))
-    leaves, tree = jax.tree.flatten(params)
-    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-    leaves = [
-      leaf + 0.3 * jax.random.normal(key, leaf.shape).astype(leaf.dtype)
-      for leaf, key in zip(leaves, keys, strict=True)
-    ]
-    return jax.tree.unflatten(tree, leaves)
+    rng = np.random.default_rng(seed)
+
+    def draw(path, leaf):
+      center = 1.0 if path[-1].key in NORMS else 0.0
+      values = center + 0.3 * rng.normal(size=leaf.shape)
+      return jnp.asarray(values, leaf.dtype)
+
+    shapes = jax.eval_shape(model.init, jax.random.key(0))
+    return jax.tree_util.tree_map_with_path(draw, shapes)
 
   return make
 
@@ -69,6 +72,24 @@ def alone():
   def run(model, params, tokens):
     tokens = jnp.asarray(tokens, jnp.int32)[None]
     positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-    return model.apply(params, tokens, positions, jnp.ones_like(tokens))[0]
+    segments = jnp.ones_like(tokens)
+    return jax.jit(model.apply)(params, tokens, positions, segments)[0]
+
+  return run
+
+
+@pytest.fixture
+def whole():
+  """Hidden states of rows run whole, as one batch padded at the right."""
+
+  def run(model, params, rows):
+    length = max(len(row) for row in rows)
+    tokens = np.zeros((len(rows), length), np.int32)
+    segments = np.zeros((len(rows), length), np.int32)
+    for r, row in enumerate(rows):
+      tokens[r, : len(row)], segments[r, : len(row)] = row, 1
+    positions = np.broadcast_to(np.arange(length, dtype=np.int32), tokens.shape)
+    hidden = jax.jit(model.apply)(params, tokens, positions, segments)
+    return [hidden[r, : len(row)] for r, row in enumerate(rows)]
 
   return run

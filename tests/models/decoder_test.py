@@ -112,7 +112,7 @@ def test_packed_and_padded_rows_equal_rows_alone(variant, noisy, alone):
   a, b, c = (random_tokens(n, variant, seed=n) for n in (5, 3, 7))
   junk = random_tokens(3, variant, seed=1)
   batch = layout([[(1, a), (2, b), (0, junk[:2])], [(0, junk), (1, c)]], 10)
-  hidden = model.apply(params, *batch)
+  hidden = jax.jit(model.apply)(params, *batch)
   close = {'rtol': 1e-5, 'atol': 1e-5}
   for row, start, tokens in ((0, 0, a), (0, 5, b), (1, 3, c)):
     np.testing.assert_allclose(
@@ -139,15 +139,13 @@ def test_nothing_leaks_between_segments_or_backwards(plain, noisy):
   np.testing.assert_array_equal(changed, expected)
 
 
-@pytest.mark.parametrize('remat', [False, True])
-def test_gradients_reach_every_parameter(variant, noisy, remat):
-  variant = dataclasses.replace(variant, remat=remat)
+def test_gradients_reach_every_parameter(variant, noisy):
   model = decoder.make_model(variant)
   params = noisy(model)
   batch = layout([[(1, random_tokens(7, variant))]], 7)
 
   def loss(params):
-    hidden = model.apply(params, *batch)
+    hidden = jax.jit(model.apply)(params, *batch)
     return jnp.sum(jnp.sin(hidden @ model.unembedding(params).T))
 
   grads = jax.jit(jax.grad(loss))(params)
@@ -170,19 +168,19 @@ def test_recomputing_layers_changes_no_gradient(plain, noisy):
     def loss(params, model=model, batch=batch):
       return jnp.sum(jnp.sin(model.apply(params, *batch)))
 
-    grads.append(jax.grad(loss)(params))
+    grads.append(jax.jit(jax.grad(loss))(params))
   jax.tree.map(
     lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), *grads
   )
 
 
-def test_bfloat16_stays_close_to_float32(variant, alone):
+def test_bfloat16_stays_close_to_float32(variant, noisy, alone):
   # bfloat16 keeps 8 bits: .4% a rounding, a few of them along the layers.
   exact = decoder.make_model(variant)
   coarse = decoder.make_model(
     dataclasses.replace(variant, compute_dtype=jnp.bfloat16)
   )
-  params = exact.init(jax.random.key(0))
+  params = noisy(exact)
   tokens = random_tokens(9, variant)
   a, b = alone(exact, params, tokens), alone(coarse, params, tokens)
   assert b.dtype == jnp.bfloat16
@@ -227,18 +225,18 @@ def test_every_axis_of_a_parameter_has_a_name_and_one_size(variant):
   }
 
 
-def test_rollout_parameters_are_cast_once_except_norms(variant):
+def test_rollout_parameters_are_cast_once_except_norms(variant, noisy):
   coarse = dataclasses.replace(variant, compute_dtype=jnp.bfloat16)
   model = decoder.build_model(coarse, unrolled=True)
-  rollout = model.unstack(model.init(jax.random.key(0)))
+  rollout = model.unstack(noisy(model))
   assert len(rollout['layers']) == coarse.layers
   for path, leaf in jax.tree_util.tree_leaves_with_path(rollout):
-    norm = path[-1].key in ('norm', 'q_norm', 'k_norm')
+    norm = 'norm' in path[-1].key
     assert leaf.dtype == (jnp.float32 if norm else jnp.bfloat16), path
 
 
-def test_parameters_of_another_model_are_refused(plain):
+def test_parameters_of_another_model_are_refused(plain, noisy):
   model = decoder.make_model(plain)
-  params = model.init(jax.random.key(0))
+  params = noisy(model)
   with pytest.raises(ValueError, match='not the parameters of this model'):
     model.axes(params | {'embed': params['embed'][0]})

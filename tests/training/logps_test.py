@@ -49,9 +49,9 @@ def test_two_tokens_by_hand():
     np.testing.assert_allclose(got[1], [[0, entropy]], atol=1e-4)
 
 
-@pytest.mark.parametrize('chunk', [1, 7, 11, 33, 100])
+@pytest.mark.parametrize('chunk', [7, 11, 100])
 def test_every_chunk_size_equals_the_whole(chunk):
-  # 33 tokens: chunks that divide them, that do not, and a longer one. The
+  # 33 tokens: a chunk that leaves a rest, one that divides, a longer one. The
   # values and both gradients, of log-probabilities and of entropies.
   hidden, unembedding, tokens = inputs()
   cotangents = jax.random.normal(jax.random.key(9), (2, N, L))
