@@ -28,10 +28,10 @@ class Expert:
   A thought restates the relation and the value read last, `given` and the
   entity that the question names before anything was read.
 
-  Noise: with probability `superfluous` a turn asks once more what it has just
-  read, as long as enough searches remain for the chain. The thought that
-  follows restates the same relation and value, so a thought always says where
-  the chain stands. With probability `early` after each hop but the last, it
+  Noise: with probability `superfluous` a turn does not take in what it has
+  just read and repeats the last useful turn, thought and query, as long as
+  enough searches remain for the chain. What follows a thought depends on the
+  thought alone. With probability `early` after each hop but the last, it
   answers with the value just read.
 
   A hop counts as read once its document came back and holds its object. Where
@@ -62,11 +62,7 @@ class Expert:
         f'question {question.id!r} has no gold chain (hops) to follow'
       )
     read = _hops_read(hops, turns)
-    if read:
-      value, thought = hops[read - 1].object, hops[read - 1].relation
-    else:
-      value, thought = hops[0].subject, lexicon.GIVEN
-    thought = f'{thought} {value}'
+    thought, value = _stand(hops, read)
     needed = len(hops) - read
     queries = [
       turn.action.arguments['query']
@@ -77,7 +73,8 @@ class Expert:
     if needed and (left <= 0 or self._stops_early(question, read)):
       return _answer(thought, value)
     if read and left > needed and self._strays(question, turns):
-      return _search(thought, _full_query(hops[read - 1]))
+      before, _ = _stand(hops, read - 1)
+      return _search(before, _full_query(hops[read - 1]))
     if needed:
       return _search(thought, _next_query(hops[read], queries))
     return _answer(thought, value)
@@ -103,6 +100,14 @@ def _hops_read(hops: Sequence[types.Hop], turns: Sequence[types.Turn]) -> int:
     if hop.object not in texts.get(hop.document_id, ''):
       return count
   return len(hops)
+
+
+def _stand(hops: Sequence[types.Hop], read: int) -> tuple[str, str]:
+  """Thought and value where the first `read` hops have been read."""
+  if not read:
+    return f'{lexicon.GIVEN} {hops[0].subject}', hops[0].subject
+  hop = hops[read - 1]
+  return f'{hop.relation} {hop.object}', hop.object
 
 
 def _full_query(hop: types.Hop) -> str:

@@ -96,12 +96,13 @@ def test_noise_never_touches_what_is_copied(rendering):
     for thought, query, answer in said(
       play(Expert(2), question, by_title(made))
     ):
-      assert thought == pairs[read]
       if answer is not None:
-        assert answer == path[read]
+        assert (thought, answer) == (pairs[read], path[read])
       elif query.startswith(f'{path[read]} '):
+        assert thought == pairs[read]
         read += 1
-      else:  # superfluous: what was just read, once more
+      else:  # superfluous: the last useful turn, once more
+        assert thought == pairs[read - 1]
         assert query == f'{path[read - 1]} {relations[read]}'
 
 
