@@ -70,9 +70,9 @@ def _answer(run: saved.Saved, text: str, corpus: str) -> None:
 def _show(question: Question, rollout: int, turn: Turn) -> None:
   """One turn as it ends: what was said, what came back."""
   del question, rollout  # there is only one
-  print(f'  agent  {turn.text.strip()}')
+  print(f'  agent  {turn.text.strip()}', flush=True)
   if turn.reply.strip():
-    print(f'  world  {turn.reply.strip()}')
+    print(f'  world  {turn.reply.strip()}', flush=True)
 
 
 if __name__ == '__main__':

@@ -27,12 +27,17 @@ class _Weights:
   step: Any
 
 
-def begin(config, learner, checkpoints, questions) -> tuple[Any, int]:
-  """The state to go on with and the number of steps behind it."""
+def begin(config, learner, checkpoints, questions, counters) -> tuple[Any, int]:
+  """The state to go on with and the number of steps behind it.
+
+  Questions and counters are set to where they were.
+  """
   state = learner.init()
   if checkpoints.latest() is not None:
     restored = checkpoints.restore(state)
     questions.set_state(restored.data)
+    for name, value in restored.progress.items():
+      setattr(counters, name, value)
     print(f'going on after step {restored.step}.')
     return restored.state, restored.step
   if config.init_from:

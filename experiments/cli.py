@@ -3,6 +3,7 @@
 """Flags of every entry point, and errors that end in one line."""
 
 import pathlib
+import re
 import sys
 from collections.abc import Callable
 
@@ -14,8 +15,12 @@ from searchrl_jax.training.sources import TrainingStoppedError
 
 _DEFAULT = pathlib.Path(__file__).parent / 'configs' / 'tiny.py'
 
+# Its default is added in `_parse`: a default given here would be read while
+# this module is imported, and bad flags would end in a stack of calls.
 CONFIG = config_flags.DEFINE_config_file(
-  'config', str(_DEFAULT), 'Configuration; --config.a.b=c changes a value.'
+  'config',
+  None,
+  'Configuration, configs/tiny.py by default; --config.a.b=c changes a value.',
 )
 WORKDIR = flags.DEFINE_string(
   'workdir', None, 'Where checkpoints, logs and the report of the run live.'
@@ -50,15 +55,35 @@ def run(main: Callable[[ml_collections.ConfigDict], int | None]) -> None:
 
 def _parse(argv: list[str]) -> list[str]:
   """absl's parser, with every complaint in one line."""
+  if not any(re.match(r'--?config(=|$)', arg) for arg in argv):
+    argv.insert(1, f'--config={_DEFAULT}')
   try:
     rest = flags.FLAGS(argv)
-    _ = CONFIG.value  # loads the file
-  except (flags.Error, KeyError, AttributeError, OSError, TypeError) as error:
-    text = error.args[0] if error.args else error
-    line = ' '.join(str(text).replace("'\\'", "'").replace("\\''", "'").split())
-    print(f'error: {line}', file=sys.stderr)
+    _ = CONFIG.value.is_locked  # a file that is missing is missed here
+  except (
+    *(flags.Error, LookupError, AttributeError),
+    *(OSError, TypeError, ValueError),
+  ) as error:
+    print(f'error: {_in_one_line(error)}', file=sys.stderr)
     sys.exit(2)
   if len(rest) > 1:
-    print(f'error: unknown argument {rest[1]!r}; flags begin with --.')
+    print(
+      f'error: unknown argument {rest[1]!r}; flags begin with --.',
+      file=sys.stderr,
+    )
     sys.exit(2)
   return rest
+
+
+def _in_one_line(error: Exception) -> str:
+  """What went wrong; a misspelt key with the nearest one."""
+  text = error
+  while isinstance(text, Exception):  # one may be wrapped in another
+    text = text.args[0] if text.args else type(text).__name__
+  text = str(text)
+  missing = re.search(r'No such file or directory: (\S+)', text)
+  if missing:
+    return f'there is no config file {missing[1]}.'
+  text = re.sub(r"^'(\w+)'", r'the config has no key "\1".', text)
+  text = re.sub(r'Other fields present: ".*"', '', text)
+  return ' '.join(text.split())

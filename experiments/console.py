@@ -21,6 +21,8 @@ _TELLING = {
   'useless_searches_per_success': 'useless',
   'entropy': 'entropy',
 }
+_WIDTH = 120  # of a file, which has none of its own
+_LAST = 10  # steps of reinforcement learning that the summary averages
 _QUIET_SECONDS = 15  # between lines where no terminal shows a bar
 
 
@@ -76,8 +78,27 @@ class Progress:
 def summary(workdir: pathlib.Path, report: pathlib.Path) -> None:
   """The evaluations of a run, where its time went, where to look."""
   console = rich.console.Console()
-  rows = list(metrics.read_rows(workdir / EVALUATION))
+  if not console.is_terminal:
+    console = rich.console.Console(width=_WIDTH)
+  steps = list(metrics.read_rows(workdir / METRICS))
+  rows = []
+  if (workdir / EVALUATION).exists():
+    rows = list(metrics.read_rows(workdir / EVALUATION))
   console.print(table.evaluations(rows))
-  seconds = shares.seconds_by_part(metrics.read_rows(workdir / METRICS), rows)
-  console.print(shares.line(seconds))
+  learning = [row for row in steps if row['phase'] == 'rl'][-_LAST:]
+  if learning:
+    console.print(_form(learning))
+  console.print(shares.line(shares.seconds_by_part(steps, rows)))
   console.print(f'report: {report}')
+
+
+def _form(rows: list[dict]) -> str:
+  """Whether the policy is understood, and whether its rollouts differ."""
+  searches = sum(row['searches'] for row in rows)
+  tried = searches + sum(row['malformed'] for row in rows)
+  formed = f'{searches / tried:.0%}' if tried else 'none'
+  silent = sum(row['zero_spread_fraction'] for row in rows) / len(rows)
+  return (
+    f'last {len(rows)} steps: well-formed searches {formed} of the turns that '
+    f'were no answer, zero-spread groups {silent:.0%}'
+  )

@@ -11,13 +11,15 @@ questions come with --corpus and --questions.
 
 import json
 import pathlib
+import sys
 
 from absl import flags
 
 from experiments import cli, recipes, saved
 from searchrl_jax import metrics
-from searchrl_jax.evaluation.evaluate import evaluate, hash_of, stratified
+from searchrl_jax.evaluation.evaluate import evaluate, hash_of
 from searchrl_jax.types import Sampling
+from searchrl_jax.workdir import read_config
 
 _STEP = flags.DEFINE_string('step', saved.NEWEST, 'A step, or "newest".')
 _SPLIT = flags.DEFINE_enum(
@@ -36,19 +38,10 @@ def main(config) -> None:
   del config  # that of the workdir counts
   if not cli.WORKDIR.value:
     raise ValueError('--workdir is missing; give the workdir of a run.')
-  changes = {}
-  if _CORPUS.value or _QUESTIONS.value:
-    changes = {'data.corpus': _CORPUS.value, 'data.questions': _QUESTIONS.value}
-  if _N.value and not changes:
-    # The generated world has as many questions as are asked for.
-    name = 'final_questions' if _SPLIT.value == 'test' else 'questions'
-    changes = {f'evaluation.{name}': _N.value}
   run = saved.load(
-    cli.WORKDIR.value, step=_STEP.value, changes=changes, rows=ROWS
+    cli.WORKDIR.value, step=_STEP.value, changes=_changes(), rows=ROWS
   )
   questions = getattr(run.data, _SPLIT.value)
-  if _N.value:
-    questions = stratified(questions, _N.value)
   sampling = Sampling(_TEMPERATURE.value)
 
   def play(batch, _):
@@ -68,7 +61,7 @@ def main(config) -> None:
     phase='evaluate',
     step=run.step,
     temperature=sampling.temperature,
-    settings=run.identity | changes,
+    settings=run.identity | run.config.to_dict(),
     data_hash=hash_of(questions),
     batch=len(questions),
   )
@@ -77,6 +70,25 @@ def main(config) -> None:
   file.close()
   shown = {k: v for k, v in metrics.plain(row).items() if k != 'settings'}
   print(json.dumps(shown, indent=2))
+
+
+def _changes() -> dict:
+  """What the flags change in the config of the workdir."""
+  changes = {}
+  if _CORPUS.value:
+    changes['data.corpus'] = _CORPUS.value
+  if _QUESTIONS.value:
+    changes['data.questions'] = _QUESTIONS.value
+    changes['data.evaluation_questions'] = ''
+  # The generated world has as many questions as are asked for; of a file, a
+  # run may have evaluated on a part, but here the whole is the default.
+  size = 'final_questions' if _SPLIT.value == 'test' else 'questions'
+  from_files = read_config(cli.WORKDIR.value)['data']['questions']
+  if _N.value:
+    changes[f'evaluation.{size}'] = _N.value
+  elif _QUESTIONS.value or from_files:
+    changes[f'evaluation.{size}'] = sys.maxsize
+  return changes
 
 
 if __name__ == '__main__':

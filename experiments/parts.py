@@ -21,6 +21,7 @@ from searchrl_jax.data import pipeline, qa
 from searchrl_jax.data.world import SPLITS, WorldConfig, Worlds, vocabulary
 from searchrl_jax.environments import wording as wordings
 from searchrl_jax.environments.search_r1 import SearchR1
+from searchrl_jax.evaluation.evaluate import stratified
 from searchrl_jax.models.config import DecoderConfig
 from searchrl_jax.models.decoder import Model, make_model
 from searchrl_jax.retrieval.bm25 import BM25Options
@@ -92,7 +93,13 @@ def make_model_of(
 ) -> Model:
   """A decoder with the vocabulary of the tokenizer."""
   section = config.model.to_dict()
-  dtype = jnp.dtype(section.pop('compute_dtype'))
+  name = section.pop('compute_dtype')
+  try:
+    dtype = jnp.dtype(name)
+  except TypeError:
+    raise ValueError(
+      f'model.compute_dtype is {name!r}: choose "float32" or "bfloat16".'
+    ) from None
   return make_model(
     DecoderConfig(
       vocabulary=len(tokenizer.token_bytes), compute_dtype=dtype, **section
@@ -182,6 +189,11 @@ def make_data(config: ml_collections.ConfigDict) -> Data:
     raise ValueError(
       'data.corpus and data.questions belong together; give both or neither.'
     )
+  if config.data.evaluation_questions and not config.data.questions:
+    raise ValueError(
+      'data.evaluation_questions needs data.corpus and data.questions; the '
+      'generated world has splits of its own.'
+    )
   if config.data.corpus:
     return _file_data(config, options)
   worlds = Worlds(WorldConfig(**config.world))
@@ -225,8 +237,8 @@ def _file_data(config, options) -> Data:
   return Data(
     train=train,
     shuffle=True,
-    validation=held_out[: config.evaluation.questions],
-    test=held_out[: config.evaluation.final_questions],
+    validation=stratified(held_out, config.evaluation.questions),
+    test=stratified(held_out, config.evaluation.final_questions),
     resolve=SearchResolver(documents_of, options=options),
     worlds=None,
   )

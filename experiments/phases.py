@@ -58,6 +58,15 @@ class Learner:
     self._gradients = functools.cache(self._make_gradients)
     self._updates: list[step.Update] = []
 
+  @property
+  def template(self):
+    """Shapes of the parameters and where they lie."""
+    return jax.tree.map(
+      lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+      self.params,
+      self.shardings.params,
+    )
+
   def init(self) -> state.TrainState:
     """A state before its first update."""
     return self.init_with(self.params)
@@ -79,9 +88,12 @@ class Learner:
   def phase(self, kind, name, steps, source, loss, optimizer, *, updates):
     """A phase with `updates` (minibatches, epochs) per step."""
     count, epochs = updates
-    optimizer = make_optimizer(
-      OptimizerConfig(**optimizer), max(1, steps * count * epochs)
-    )
+    try:
+      optimizer = make_optimizer(
+        OptimizerConfig(**optimizer), max(1, steps * count * epochs)
+      )
+    except ValueError as error:  # say which of the optimizers
+      raise ValueError(f'{name}: {error}') from None
     update = step.make_update(
       self._gradients(losses.LossConfig(**loss)),
       optimizer,
@@ -169,7 +181,6 @@ def experience_phase(
   the first; `reference` gives the weights of a KL term.
   """
   section, training = config.experience, config.training
-  _check_skipping(config)
   sampling = parts.make_sampling(config)
 
   def play(batch, params: Any, number: int):
@@ -209,6 +220,7 @@ def experience_phase(
     config.optimizer,
     updates=(training.minibatches, training.epochs),
   )
+  _check_skipping(config)
 
   def begin(state):
     keep(state)

@@ -14,6 +14,7 @@ The same command begins a run, goes on after an interruption, and says so when
 there is nothing left to do.
 """
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from collections.abc import Callable
 import jax
 import ml_collections
 
-from experiments import begin, cli, console, parts, phases
+from experiments import begin, checks, cli, console, parts, phases
 from experiments.evaluations import Evaluations
 from experiments.records import Records
 from searchrl_jax import checkpoint
@@ -29,6 +30,7 @@ from searchrl_jax import workdir as workdirs
 from searchrl_jax.diagnostics.report import write_report
 from searchrl_jax.training import loop
 from searchrl_jax.training.clock import Clock
+from searchrl_jax.training.sources import TrainingStoppedError
 from searchrl_jax.types import Environment, Recipe
 
 # (config, environment) -> the parts of a method.
@@ -50,6 +52,7 @@ def train(
   seed = cli.SEED.value
   identity = {'experiment': name, 'seed': seed, **config.to_dict()}
   workdirs.require_same_config(workdir, identity)
+  checks.require_sense(config)
   parts.make_devices(config)
   clock = Clock()
 
@@ -57,6 +60,8 @@ def train(
   environment = parts.make_environment(config, tokenizer)
   recipe = make_recipe(config, environment)
   data = parts.make_data(config)
+  asked = [data.train[0], *data.validation, *data.test]
+  checks.require_playable(recipe, tokenizer, asked)
   mesh = parts.make_mesh(config)
   model = parts.make_model_of(config, tokenizer)
   player = parts.make_player(
@@ -86,7 +91,7 @@ def train(
         clock,
         record=records.traces,
         keep=functools.partial(begin.keep_warm_start, workdir, identity),
-        reference=functools.partial(begin.reference, workdir, learner.params),
+        reference=functools.partial(begin.reference, workdir, learner.template),
       )
     )
   total = sum(stage.steps for stage in stages)
@@ -95,12 +100,14 @@ def train(
       'there is nothing to do: every phase of this config has 0 steps.'
     )
 
-  # Nothing is written before everything above has been found in order.
-  workdirs.write_config(workdir, identity)
   checkpoints = checkpoint.Checkpoints(
     workdir, identity, keep=config.checkpoint.keep, best_metric=BEST
   )
-  state, done = begin.begin(config, learner, checkpoints, questions)
+  state, done = begin.begin(
+    config, learner, checkpoints, questions, player.policy.counters
+  )
+  # A workdir is taken only when everything above has been found in order.
+  workdirs.write_config(workdir, identity)
   if done == total:
     print(f'{workdir} is finished: all {total} steps are done.')
     write_report(workdir)
@@ -119,7 +126,7 @@ def train(
         state,
         rng=jax.random.key(seed),
         data=questions.get_state(),
-        progress=None,
+        progress=dataclasses.asdict(player.policy.counters),
         metrics=evaluations.metrics_of(step),
       )
 
@@ -142,6 +149,12 @@ def train(
         save_every=config.checkpoint.every,
         max_skipped=config.training.max_skipped,
       )
+    except TrainingStoppedError as error:
+      last = checkpoints.latest()
+      good = 'There is no' if last is None else f'Step {last} is the last good'
+      raise TrainingStoppedError(
+        f'{error} {good} checkpoint of {workdir}.'
+      ) from error
     finally:
       # Also on Ctrl-C: what has been learned so far can be looked at.
       records.close()

@@ -1,0 +1,183 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Entry points run whole, in this process, on the smallest policy there is.
+
+Compiling would take nearly all of the time. Programs are kept in a folder of
+the session, which processes started by tests share.
+"""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import runpy
+import sys
+from typing import NamedTuple
+from unittest import mock
+
+import jax
+import numpy as np
+import orbax.checkpoint
+import pytest
+from absl import flags
+from jax.experimental.compilation_cache import compilation_cache
+
+from searchrl_jax import checkpoint, metrics
+
+# A policy and a world that fit any budget. Four optimizer steps would be
+# over before the default warm-ups are.
+MINI = (
+  '--config.world.persons=6',
+  '--config.world.cities=4',
+  '--config.world.companies=4',
+  '--config.world.films=4',
+  '--config.world.countries=3',
+  '--config.model.width=16',
+  '--config.model.layers=1',
+  '--config.model.heads=2',
+  '--config.model.kv_heads=1',
+  '--config.model.head_width=8',
+  '--config.model.mlp_width=16',
+  '--config.rollout.questions=2',
+  '--config.rollout.group=2',
+  '--config.warm_start.drill_steps=1',
+  '--config.warm_start.sft_steps=2',
+  '--config.warm_start.questions=4',
+  '--config.warm_start.drill_optimizer.warmup_steps=0',
+  '--config.warm_start.sft_optimizer.warmup_steps=0',
+  '--config.training.steps=4',
+  '--config.optimizer.warmup_steps=0',
+  '--config.evaluation.every=2',
+  '--config.evaluation.questions=4',
+  '--config.evaluation.final_questions=6',
+  '--config.checkpoint.every=2',
+  '--config.traces.every=1',
+)
+
+ENTRIES = ('sft', 'grpo', 'cwgrpo', 'evaluate', 'ask')
+
+
+class Ended(NamedTuple):
+  """How a command ended, and what it printed."""
+
+  code: int
+  out: str
+  err: str
+
+
+@pytest.fixture(scope='session', autouse=True)
+def kept_programs(tmp_path_factory):
+  """Keeps compiled programs, here and in the processes of these tests."""
+  kept = {
+    'jax_compilation_cache_dir': str(tmp_path_factory.mktemp('programs')),
+    'jax_persistent_cache_min_compile_time_secs': 0,
+    'jax_persistent_cache_min_entry_size_bytes': -1,
+  }
+  before = {name: getattr(jax.config, name) for name in kept}
+  environment = {name.upper(): str(value) for name, value in kept.items()}
+  with mock.patch.dict(os.environ, environment):
+    for name, value in kept.items():
+      jax.config.update(name, value)
+    compilation_cache.reset_cache()  # what was read before does not count
+    yield
+  for name, value in before.items():
+    jax.config.update(name, value)
+  compilation_cache.reset_cache()
+
+
+@pytest.fixture(scope='session')
+def start(kept_programs):
+  """start('grpo', *flags): `python -m experiments.grpo` in this process."""
+  from experiments import cli
+
+  def forget():
+    """Forgets the last command line, as a new process would."""
+    flags.FLAGS.unparse_flags()
+    for name in (cli.CONFIG.name, cli.WORKDIR.name, cli.SEED.name):
+      flags.FLAGS[name].unparse()
+    for name in list(flags.FLAGS):
+      owner = flags.FLAGS.find_module_defining_flag(name)
+      if name.startswith('config.') or owner in ENTRIES:
+        delattr(flags.FLAGS, name)
+
+  def start(name: str, *argv: str) -> Ended:
+    forget()
+    out, err = io.StringIO(), io.StringIO()
+    with (
+      mock.patch.object(sys, 'argv', [name, *argv]),
+      contextlib.redirect_stdout(out),
+      contextlib.redirect_stderr(err),
+      pytest.raises(SystemExit) as ended,
+    ):
+      runpy.run_module(f'experiments.{name}', run_name='__main__')
+    return Ended(ended.value.code or 0, out.getvalue(), err.getvalue())
+
+  return start
+
+
+@pytest.fixture(scope='session')
+def mini():
+  """Flags of the smallest policy; later flags win."""
+  return MINI
+
+
+@pytest.fixture(scope='session')
+def data():
+  """The folder of real passages and questions."""
+  default = pathlib.Path(__file__).parents[2] / '..' / 'shared' / 'data'
+  place = pathlib.Path(os.environ.get('SEARCHRL_DATA', default))
+  if not (place / '2wiki' / 'corpus.jsonl').is_file():
+    pytest.skip(f'no real passages at {place}: set SEARCHRL_DATA')
+  return place / '2wiki'
+
+
+@pytest.fixture(scope='session')
+def rows_of():
+  """rows_of(workdir, 'metrics.jsonl'): its rows, without what a clock says.
+
+  How many programs a process has compiled is also its own affair.
+  """
+
+  def timeless(value):
+    if isinstance(value, list):
+      return [timeless(item) for item in value]
+    if not isinstance(value, dict):
+      return value
+    return {
+      key: timeless(item)
+      for key, item in value.items()
+      if not key.startswith(('seconds', 'tokens_per_second', 'compiled'))
+    }
+
+  def rows_of(workdir, name):
+    return timeless(list(metrics.read_rows(workdir / name)))
+
+  return rows_of
+
+
+@pytest.fixture(scope='session')
+def end_of(rows_of):
+  """end_of(workdir): everything a run leaves that no clock decides.
+
+  The rows of all files, and of the last checkpoint every array, bit for bit,
+  the key, the position in the questions and what else was counted.
+  """
+
+  def end_of(workdir):
+    [*_, last] = checkpoint.saved_steps(workdir)
+    place = workdir / 'checkpoints' / str(last)
+    arrays = {}
+    for item in ('params', 'optimizer'):
+      tree = orbax.checkpoint.PyTreeCheckpointer().restore(place / item)
+      leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+      for path, leaf in leaves:
+        leaf = np.asarray(leaf)
+        name = item + jax.tree_util.keystr(path)
+        arrays[name] = (leaf.dtype.name, leaf.shape, leaf.tobytes())
+    meta = json.loads((place / 'meta' / 'metadata').read_text())
+    files = ('metrics.jsonl', 'evaluation.jsonl', 'traces.jsonl')
+    rows = {n: rows_of(workdir, n) for n in files if (workdir / n).exists()}
+    return {'arrays': arrays, 'meta': meta, **rows}
+
+  return end_of
