@@ -66,7 +66,7 @@ def get_config() -> ml_collections.ConfigDict:
     'qk_norm': True,
     'attention_bias': False,
     'tied': True,
-    'embedding_std': 0.02,
+    'embedding_std': 0.125,
     'remat': True,  # recomputed layers stay in cache: faster on CPU, too
     'compute_dtype': 'float32',
   }
@@ -84,7 +84,7 @@ def get_config() -> ml_collections.ConfigDict:
   # --- warm start ---
   config.warm_start = {
     'drill_steps': 150,
-    'sft_steps': 200,
+    'sft_steps': 150,
     'questions': 64,  # demonstrations per step
     'superfluous': 0.4,  # chance of a superfluous search, per turn
     'early': 0.08,  # chance of answering too early, per hop

@@ -28,11 +28,11 @@ class Expert:
   A thought restates the relation and the value read last, `given` and the
   entity that the question names before anything was read.
 
-  Noise: with probability `superfluous` a turn does not take in what it has
-  just read and repeats the last useful turn, thought and query, as long as
-  enough searches remain for the chain. What follows a thought depends on the
-  thought alone. With probability `early` after each hop but the last, it
-  answers with the value just read.
+  Noise: with probability `superfluous` a turn forgets what was read and starts
+  anew, where enough searches remain for the whole chain; it passes over the
+  same ground again, so that what follows a thought depends on the thought
+  alone. With probability `early` after each hop but the last, it answers with
+  the value just read.
 
   A hop counts as read once its document came back and holds its object. Where
   a search missed, the next asks for the name alone, then in full again, and
@@ -61,20 +61,17 @@ class Expert:
       raise ValueError(
         f'question {question.id!r} has no gold chain (hops) to follow'
       )
-    read = _hops_read(hops, turns)
-    thought, value = _stand(hops, read)
-    needed = len(hops) - read
-    queries = [
-      turn.action.arguments['query']
-      for turn in turns
-      if turn.action.kind == types.Kind.SEARCH
-    ]
-    left = self.max_searches - len(queries)
+    searches = [t for t in turns if t.action.kind == types.Kind.SEARCH]
+    queries = [turn.action.arguments['query'] for turn in searches]
+    read = _hops_read(hops, searches[-1]) if searches else 0
+    left, needed = self.max_searches - len(searches), len(hops) - read
+    value = hops[read - 1].object if read else hops[0].subject
+    thought = f'{hops[read - 1].relation if read else lexicon.GIVEN} {value}'
     if needed and (left <= 0 or self._stops_early(question, read)):
       return _answer(thought, value)
-    if read and left > needed and self._strays(question, turns):
-      before, _ = _stand(hops, read - 1)
-      return _search(before, _full_query(hops[read - 1]))
+    if read and left >= len(hops) and self._starts_anew(question, turns):
+      start = hops[0].subject
+      return _search(f'{lexicon.GIVEN} {start}', _full_query(hops[0]))
     if needed:
       return _search(thought, _next_query(hops[read], queries))
     return _answer(thought, value)
@@ -83,31 +80,23 @@ class Expert:
     rng = random.Random(f'early/{self.seed}/{question.id}/{read}')
     return read > 0 and rng.random() < self.early
 
-  def _strays(self, question, turns) -> bool:
-    rng = random.Random(f'stray/{self.seed}/{question.id}/{len(turns)}')
+  def _starts_anew(self, question, turns) -> bool:
+    rng = random.Random(f'anew/{self.seed}/{question.id}/{len(turns)}')
     return rng.random() < self.superfluous
 
 
-def _hops_read(hops: Sequence[types.Hop], turns: Sequence[types.Turn]) -> int:
-  """How many hops, from the first on, the evidence so far has settled."""
-  texts = {
-    document.id: document.text
-    for turn in turns
-    for evidence in turn.evidence
-    for document in evidence.documents
-  }
-  for count, hop in enumerate(hops):
-    if hop.object not in texts.get(hop.document_id, ''):
-      return count
-  return len(hops)
-
-
-def _stand(hops: Sequence[types.Hop], read: int) -> tuple[str, str]:
-  """Thought and value where the first `read` hops have been read."""
-  if not read:
-    return f'{lexicon.GIVEN} {hops[0].subject}', hops[0].subject
-  hop = hops[read - 1]
-  return f'{hop.relation} {hop.object}', hop.object
+def _hops_read(hops: Sequence[types.Hop], turn: types.Turn) -> int:
+  """Where the chain stands after a search: past its hop, if it was found."""
+  query = f' {turn.action.arguments["query"]} '
+  asked = [i for i, hop in enumerate(hops) if f' {hop.subject} ' in query]
+  if not asked:
+    return 0
+  hop = hops[asked[-1]]
+  pages = [page for item in turn.evidence for page in item.documents]
+  found = any(
+    page.id == hop.document_id and hop.object in page.text for page in pages
+  )
+  return asked[-1] + found
 
 
 def _full_query(hop: types.Hop) -> str:
@@ -117,7 +106,11 @@ def _full_query(hop: types.Hop) -> str:
 def _next_query(hop: types.Hop, queries: Sequence[str]) -> str:
   """In full first; after a miss the name alone and in full in turn."""
   full = _full_query(hop)
-  misses = sum(query in (full, hop.subject) for query in queries)
+  misses = 0
+  for query in reversed(queries):
+    if query not in (full, hop.subject):
+      break
+    misses += 1
   return hop.subject if misses % 2 else full
 
 

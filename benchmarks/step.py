@@ -1,0 +1,112 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Learning steps of the default policy: speed, programs, memory.
+
+  python -m benchmarks.step [--config.rollout.questions=16 ...]
+
+Demonstrates for a few steps, so that the policy searches, then takes learning
+steps of CW-GRPO as a run would, the first of them uncounted (it compiles).
+Prints one JSON object: `rollout_tokens_per_s` counts every token of the
+trajectories, prompts and replies included; `update_tokens_per_s` those of the
+trajectories that entered the update; `seconds_per_step` is all of a step.
+"""
+
+import json
+import platform
+import resource
+import time
+
+import jax
+
+from experiments import cli, cwgrpo, parts, phases
+from searchrl_jax.training import loop
+from searchrl_jax.training.clock import Clock
+
+_DEMONSTRATIONS = 60
+_STEPS = 8  # counted
+
+
+def main(config) -> None:
+  """Measures and prints."""
+  with config.unlocked():
+    config.warm_start.update(drill_steps=0, sft_steps=_DEMONSTRATIONS)
+    config.training.steps = _STEPS + 1
+    # Every trajectory is trained on, whatever its advantage.
+    config.experience.skip_zero_advantage = False
+  parts.make_devices(config)
+  seed, clock = cli.SEED.value, Clock()
+  tokenizer = parts.make_tokenizer(config)
+  environment = parts.make_environment(config, tokenizer)
+  data, mesh = parts.make_data(config), parts.make_mesh(config)
+  model = parts.make_model_of(config, tokenizer)
+  rows = config.rollout.questions * config.rollout.group
+  player = parts.make_player(
+    config,
+    model,
+    environment,
+    tokenizer,
+    data.resolve,
+    mesh,
+    seed=seed,
+    rows=rows,
+  )
+  learner = phases.Learner(config, model, mesh, seed)
+  stages = phases.warm_start_phases(
+    config, learner, environment, tokenizer, data, clock, seed
+  )
+  stages.append(
+    phases.experience_phase(
+      config,
+      learner,
+      cwgrpo.recipe(config, environment),
+      player,
+      phases.train_questions(config, data, seed),
+      clock,
+      record=lambda *step: None,
+      keep=lambda state: None,
+      reference=lambda: learner.params,
+    )
+  )
+  logged = []
+  began = time.perf_counter()
+  hooks = loop.Hooks(
+    log=lambda row: logged.append(row | {'at': time.perf_counter() - began}),
+    evaluate=lambda *step: None,
+    save=lambda *step: None,
+  )
+  loop.train(
+    stages,
+    learner.init(),
+    done=0,
+    clock=clock,
+    hooks=hooks,
+    save_every=1,  # every step's metrics are fetched within the step
+    max_skipped=0,
+  )
+  counted = logged[-_STEPS:]
+  tokens = rows * sum(
+    row['sampled_tokens'] + row['given_tokens'] for row in counted
+  )
+  spent = counted[-1]['at'] - logged[-_STEPS - 1]['at']
+  result = {
+    'rollout_tokens_per_s': tokens / _sum(counted, 'seconds_rollout'),
+    'update_tokens_per_s': tokens / _sum(counted, 'seconds_update'),
+    'compiled_programs': learner.compiled_programs
+    + player.policy.compiled_programs,
+    'peak_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    'seconds_per_step': spent / _STEPS,
+    'steps': _STEPS,
+    'tokens_per_step': tokens / _STEPS,
+    'machine': f'{platform.processor() or platform.machine()}, '
+    f'{jax.device_count()} x {jax.devices()[0].device_kind}, '
+    f'jax {jax.__version__}',
+  }
+  print(json.dumps(result, indent=2))
+
+
+def _sum(rows, name) -> float:
+  return sum(row[name] for row in rows)
+
+
+if __name__ == '__main__':
+  cli.run(main)
