@@ -71,9 +71,7 @@ def test_everything_said_in_words_falls_apart_at_white_space():
 def test_planning_differs_from_words_by_the_passages_only():
   assert wording.WORDS.observation(
     wording.WORDS.passages(HITS[:1])
-  ).split() == (
-    ['<information>', 'employed', 'at', 'Acme', '</information>']
-  )
+  ).split() == (['<information>', 'employed', 'at', 'Acme', '</information>'])
   planning = wording.PLANNING
   for hidden in (planning.passages(HITS), planning.empty):
     assert planning.observation(hidden).split() == (

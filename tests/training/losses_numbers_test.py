@@ -130,7 +130,7 @@ def test_metrics_of_four_tokens():
   entropy = row(1, 2, 99, 3, 4)
   loss, metrics = whole(config, jnp.array(logps), entropy, batch, targets)
   expected = {
-    'logp_mean': -6 / 4,
+    'logp': -6 / 4,
     'entropy': 10 / 4,
     'kl': 0.1487 / 4,  # k3, whichever estimate is trained on
     'clip_high_fraction': 1 / 4,  # r = 1.5 with A > 0

@@ -229,9 +229,7 @@ def test_a_finite_loss_with_a_bad_gradient_is_skipped_too():
   mesh = sharding.make_mesh(devices=jax.devices()[:1])
   _, shardings = programs(micro_rows=2)
   current = state.init_state(make_params(), OPTIMIZER, shardings)
-  gradients = step.make_gradients(
-    SCORES, loss, mesh, shardings, micro_rows=4
-  )
+  gradients = step.make_gradients(SCORES, loss, mesh, shardings, micro_rows=4)
   update = step.make_update(gradients, OPTIMIZER, mesh, shardings)
   kept = bits(current.params)
   current, metrics = update(current, *make_batch(rows=4))
