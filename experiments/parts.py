@@ -6,6 +6,7 @@ The edge between data and types: every section ends as keyword arguments of
 one dataclass or function, so a misspelt key or a wrong type dies here.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -114,7 +115,9 @@ def make_devices(config: ml_collections.ConfigDict) -> None:
   changes nothing.
   """
   if config.devices > 1:
-    jax.config.update('jax_num_cpu_devices', config.devices)
+    # Refused where devices are in use already; `make_mesh` counts them.
+    with contextlib.suppress(RuntimeError):
+      jax.config.update('jax_num_cpu_devices', config.devices)
 
 
 def make_mesh(config: ml_collections.ConfigDict) -> jax.sharding.Mesh:

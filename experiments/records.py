@@ -15,6 +15,8 @@ METRICS, EVALUATION, TRACES = (
   'traces.jsonl',
 )
 
+_WORK = ('rollout', 'rewards', 'packing', 'update')
+
 
 class Records:
   """The files of a workdir, cut back to where a run goes on."""
@@ -43,8 +45,10 @@ class Records:
     """Writes a step's row; prints the warnings it gives rise to."""
     tokens = row['sampled_tokens'] + row['given_tokens']
     row['compiled_programs'] = compiled_programs
-    if row['phase'] == 'rl' and row['seconds_total']:
-      row['tokens_per_second'] = tokens * self._rows / row['seconds_total']
+    if row['phase'] == 'rl':
+      # Evaluations, checkpoints and compilation are no part of a step's work.
+      worked = sum(row[f'seconds_{part}'] for part in _WORK)
+      row['tokens_per_second'] = tokens * self._rows / worked
     self._metrics.write(row)
     for warning in self._alarms.update(row):
       print(f'WARNING: {warning}', flush=True)

@@ -22,7 +22,7 @@ from searchrl_jax.environments import search_r1, wording
 from searchrl_jax.models import cache as caches
 from searchrl_jax.models import config as configs
 from searchrl_jax.models import decoder
-from searchrl_jax.rollout import engine, policy
+from searchrl_jax.rollout import engine, model_policy, policy
 from searchrl_jax.testing import DictionarySearch, ToyTokenizer
 
 SAID = (
@@ -49,9 +49,9 @@ class World:
   resolve: types.Resolver
   limits: engine.Limits
 
-  def policy(self, rows: int, devices: int = 1) -> policy.ModelPolicy:
+  def policy(self, rows: int, devices: int = 1) -> model_policy.ModelPolicy:
     """A policy with programs of its own: compiles anew."""
-    made = policy.ModelPolicy(
+    made = model_policy.ModelPolicy(
       self.model,
       self.tokenizer,
       self.environment.stops,
