@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from searchrl_jax import packing, sharding, types
+from searchrl_jax.rollout import engine
 from searchrl_jax.rollout.model_policy import ModelPolicy, bucket
 from searchrl_jax.rollout.policy import Asked, ScriptPolicy
 from searchrl_jax.testing import Notebook, Script, ToyTokenizer
