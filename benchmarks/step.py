@@ -37,7 +37,7 @@ def main(config) -> None:
   seed, clock = cli.SEED.value, Clock()
   tokenizer = parts.make_tokenizer(config)
   environment = parts.make_environment(config, tokenizer)
-  data, mesh = parts.make_data(config), parts.make_mesh(config)
+  data, mesh = parts.make_data(config, seed), parts.make_mesh(config)
   model = parts.make_model_of(config, tokenizer)
   rows = config.rollout.questions * config.rollout.group
   player = parts.make_player(

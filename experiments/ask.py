@@ -14,12 +14,15 @@ import sys
 from absl import flags
 
 from experiments import cli, parts, saved
+from searchrl_jax import workdir as workdirs
 from searchrl_jax.types import Question, Sampling, Turn
 
 _ASK = flags.DEFINE_string('ask', '', 'One question, instead of a dialogue.')
 _STEP = flags.DEFINE_string('step', saved.NEWEST, 'A step, or "newest".')
 _TEMPERATURE = flags.DEFINE_float('temperature', 0.0, '0 is greedy.')
-_CORPUS = flags.DEFINE_string('corpus', '', 'A corpus file (.jsonl).')
+_CORPUS = flags.DEFINE_string(
+  'corpus', '', 'Another corpus file, for a run over files.'
+)
 
 _EXAMPLES = 3
 
@@ -31,6 +34,11 @@ def main(config) -> None:
     raise ValueError('--workdir is missing; give the workdir of a run.')
   changes = {'evaluation.questions': 1, 'evaluation.final_questions': _EXAMPLES}
   if _CORPUS.value:
+    if not workdirs.read_config(cli.WORKDIR.value)['data']['corpus']:
+      raise ValueError(
+        '--corpus replaces the corpus of a run over files; this run knows the '
+        'words of the generated world only.'
+      )
     changes['data.corpus'] = _CORPUS.value
   run = saved.load(cli.WORKDIR.value, step=_STEP.value, changes=changes, rows=1)
   corpus = parts.CORPUS if run.data.worlds is None else run.data.test[0].corpus

@@ -32,6 +32,7 @@ from searchrl_jax.rollout.engine import Limits
 from searchrl_jax.types import Question, Resolver, Sampling
 
 CORPUS = 'corpus'  # the name of a corpus that comes from a file
+_WORLDS_OF_A_SEED = 10_000  # then a run would begin its worlds again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,8 +186,11 @@ def make_player(
   )
 
 
-def make_data(config: ml_collections.ConfigDict) -> Data:
-  """Questions and their search engine: a generated world, or files."""
+def make_data(config: ml_collections.ConfigDict, seed: int) -> Data:
+  """Questions and their search engine: generated worlds, or files.
+
+  Every seed trains on worlds of its own; all are evaluated on the same.
+  """
   options = BM25Options(**config.retrieval)
   if bool(config.data.corpus) != bool(config.data.questions):
     raise ValueError(
@@ -201,20 +205,19 @@ def make_data(config: ml_collections.ConfigDict) -> Data:
     return _file_data(config, options)
   worlds = Worlds(WorldConfig(**config.world))
 
-  def split(name):
+  def asked(seeds):
     return pipeline.GeneratedQuestions(
-      worlds,
-      SPLITS[name],
-      config.data.questions_per_world,
-      tuple(config.data.hops),
+      worlds, seeds, config.data.questions_per_world, tuple(config.data.hops)
     )
 
   def first(name, count):
-    source = split(name)
+    source = asked(SPLITS[name])
     return [source[i] for i in range(count)]
 
+  span = SPLITS['train']
+  own = seed % (len(span) // _WORLDS_OF_A_SEED) * _WORLDS_OF_A_SEED
   return Data(
-    train=split('train'),
+    train=asked(span[own : own + _WORLDS_OF_A_SEED]),
     shuffle=False,
     validation=first('validation', config.evaluation.questions),
     test=first('test', config.evaluation.final_questions),

@@ -54,7 +54,7 @@ def load(
     config.devices = 1
   tokenizer = parts.make_tokenizer(config)
   environment = parts.make_environment(config, tokenizer)
-  data = parts.make_data(config)
+  data = parts.make_data(config, identity['seed'])
   model = parts.make_model_of(config, tokenizer)
   template = jax.eval_shape(model.init, jax.random.key(0))
   if step != NEWEST and not step.isdecimal():
