@@ -92,6 +92,7 @@ def train(
   for phase in phases:
     for step in range(max(first, done + 1), first + phase.steps):
       in_phase = step - first + 1
+      pending.close()
       if in_phase == 1:
         state = phase.begin(state)
       collected = phase.source.collect(step, state.params)
@@ -106,6 +107,8 @@ def train(
       pending.hold(step, phase, collected, device_metrics)
       hooks.evaluate(step, phase, in_phase, state)
       if step % save_every == 0 or step == last:
+        with clock('update'):
+          jax.block_until_ready(state)
         pending.flush()  # a checkpoint's own step is in the log before it
         hooks.save(step, state)
     first += phase.steps
@@ -113,7 +116,15 @@ def train(
 
 
 class _Pending:
-  """The metrics of the last step, fetched when the next one is under way."""
+  """The metrics of the last step, fetched when the next one is under way.
+
+  Its seconds are those from its own beginning to that of the next step, or to
+  its checkpoint: they are read where it ends, not where it is logged.
+
+    step      |collect 1|update|collect 2|update|evaluate|save|collect 3|...
+    logged                     .....1....          ....2
+    seconds   |<------ 1 ----->|<---------- 2 ---------->|<------- 3 ----
+  """
 
   def __init__(self, clock: Clock, log: Callable[[dict], None], max_skipped):
     self._clock = clock
@@ -121,6 +132,7 @@ class _Pending:
     self._max_skipped = max_skipped
     self._skipped = 0  # steps in a row without a single update
     self._before = clock.snapshot()
+    self._spent: dict[str, float] | None = None  # by the held step
     self._held: tuple[dict, list[dict]] | None = None
 
   def hold(self, step, phase, collected: Collected, device_metrics) -> None:
@@ -132,14 +144,19 @@ class _Pending:
     }
     self._held = row, device_metrics
 
+  def close(self) -> None:
+    """Ends the time of the held step: what follows belongs to the next."""
+    if self._held is not None and self._spent is None:
+      self._spent = self._seconds()
+
   def flush(self) -> None:
     """Logs the held row; raises TrainingStoppedError after too many skips."""
     if self._held is None:
       return
+    self.close()
     row, device_metrics = self._held
-    self._held = None
-    row |= combine(jax.device_get(device_metrics))
-    row |= self._seconds()
+    row |= combine(jax.device_get(device_metrics)) | self._spent
+    self._held = self._spent = None
     self._log(row)
     nothing_done = row['skipped'] == len(device_metrics)
     self._skipped = self._skipped + 1 if nothing_done else 0
@@ -151,7 +168,7 @@ class _Pending:
       )
 
   def _seconds(self) -> dict[str, float]:
-    """Seconds by activity since the last row."""
+    """Seconds by activity since the step before ended."""
     now = self._clock.snapshot()
     spent = {
       f'seconds_{name}': now[name] - self._before.get(name, 0.0) for name in now

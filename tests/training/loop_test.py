@@ -6,6 +6,8 @@ Its state is a number of updates; everything that happens is written into one
 list, so that order is what is tested.
 """
 
+import collections
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -286,3 +288,43 @@ def test_seconds_of_the_rows_add_up_to_those_of_the_run():
     np.testing.assert_allclose(
       row['seconds_total'], row['seconds_update'] + row['seconds_compilation']
     )
+
+
+class Ticks:
+  """A clock by which every activity takes one second."""
+
+  def __init__(self):
+    self._seconds = collections.defaultdict(float)
+
+  @contextlib.contextmanager
+  def __call__(self, activity):
+    yield
+    self._seconds[activity] += 1.0
+
+  def snapshot(self):
+    return dict(self._seconds)
+
+
+class TimedRun(Run):
+  """Books what its sources do."""
+
+  def phase(self, name, steps):
+    phase = super().phase(name, steps)
+    collect = phase.source.collect
+
+    def timed(step, params):
+      with self.clock('rollout'):
+        return collect(step, params)
+
+    phase.source.collect = timed
+    return phase
+
+
+@pytest.mark.parametrize('save_every', [1, 2, 99])
+def test_a_row_has_the_seconds_of_its_own_step(save_every):
+  """Rows are logged in the next step, or before a save. Read off when they
+  are logged, a row before a save would have no rollout and the next one two.
+  """
+  run = TimedRun(save_every=save_every, clock=Ticks())
+  run.go()
+  assert [row['seconds_rollout'] for row in run.rows] == [1.0] * 5
