@@ -11,8 +11,11 @@ import io
 import json
 import os
 import pathlib
+import re
 import runpy
+import signal
 import sys
+import warnings
 from typing import NamedTuple
 from unittest import mock
 
@@ -24,6 +27,8 @@ from absl import flags
 from jax.experimental.compilation_cache import compilation_cache
 
 from searchrl_jax import checkpoint, metrics
+from searchrl_jax.data.questions import questions
+from searchrl_jax.data.world import WorldConfig, Worlds
 
 # A policy and a world that fit any budget. Four optimizer steps would be
 # over before the default warm-ups are.
@@ -109,7 +114,10 @@ def start(kept_programs):
       contextlib.redirect_stdout(out),
       contextlib.redirect_stderr(err),
       pytest.raises(SystemExit) as ended,
+      warnings.catch_warnings(),
     ):
+      # Recipes are imported by tests, too: runpy warns of running them again.
+      warnings.simplefilter('ignore', RuntimeWarning)
       runpy.run_module(f'experiments.{name}', run_name='__main__')
     return Ended(ended.value.code or 0, out.getvalue(), err.getvalue())
 
@@ -181,3 +189,99 @@ def end_of(rows_of):
     return {'arrays': arrays, 'meta': meta, **rows}
 
   return end_of
+
+
+@pytest.fixture(scope='session')
+def interrupted():
+  """interrupted(step): Ctrl-C as soon as that step's row is written."""
+  from experiments.records import Records
+
+  @contextlib.contextmanager
+  def interrupted(step):
+    log = Records.log
+
+    def wrapped(self, row, compiled_programs):
+      shown = log(self, row, compiled_programs)
+      if row['step'] == step:
+        signal.raise_signal(signal.SIGINT)
+      return shown
+
+    with mock.patch.object(Records, 'log', wrapped):
+      yield
+
+  return interrupted
+
+
+@pytest.fixture(scope='session')
+def taught(start, mini, tmp_path_factory):
+  """A workdir of warm start whose policy searches and answers, mostly wrong."""
+  workdir = tmp_path_factory.mktemp('taught') / 'sft'
+  ended = start(
+    'sft',
+    *mini,
+    f'--workdir={workdir}',
+    '--config.warm_start.drill_steps=0',
+    '--config.warm_start.sft_steps=90',
+    '--config.warm_start.questions=24',
+    '--config.warm_start.sft_optimizer.learning_rate=2e-2',
+    '--config.checkpoint.every=1000',
+  )
+  assert ended.code == 0, ended.err
+  return workdir
+
+
+# The longer a trajectory, the lower its outcome: groups have spread, so that
+# every step of reinforcement learning moves the weights.
+SPREAD = '--config.experience.overlong_margin=50'
+
+
+@pytest.fixture(scope='session')
+def learn(start, mini, taught):
+  """learn('grpo', workdir, *flags): four steps from the taught weights."""
+
+  def learn(name, workdir, *flags):
+    init = f'--config.init_from={taught}'
+    return start(name, *mini, SPREAD, init, f'--workdir={workdir}', *flags)
+
+  return learn
+
+
+@pytest.fixture(scope='session')
+def learned(learn, tmp_path_factory):
+  """A finished workdir of CW-GRPO, only to be looked at; what was printed."""
+  workdir = tmp_path_factory.mktemp('learned') / 'cwgrpo'
+  ended = learn('cwgrpo', workdir, '--config.checkpoint.every=1')
+  assert ended.code == 0, ended.err
+  return workdir, ended.out
+
+
+@pytest.fixture(scope='session')
+def written(mini, tmp_path_factory):
+  """Flags of a corpus and five questions in files, in the mini world's words.
+
+  Answers are titles, and each question mentions one.
+  """
+  config = WorldConfig(
+    **{
+      name: int(value)
+      for name, value in re.findall(r'world\.(\w+)=(\d+)', ' '.join(mini))
+    }
+  )
+  world = Worlds(config).world(5)
+  folder = tmp_path_factory.mktemp('written')
+  with open(folder / 'corpus.jsonl', 'w') as file:
+    for page in world.documents:
+      file.write(json.dumps({'id': page.id, 'contents': page.contents}) + '\n')
+  with open(folder / 'questions.jsonl', 'w') as file:
+    for question in questions(world, 0, 5):
+      row = {
+        'id': question.id,
+        'question': question.text,
+        'golden_answers': question.answers,
+        'metadata': {'mentioned_titles': [question.hops[0].subject]},
+      }
+      file.write(json.dumps(row) + '\n')
+  return (
+    f'--config.data.corpus={folder}/corpus.jsonl',
+    f'--config.data.questions={folder}/questions.jsonl',
+  )

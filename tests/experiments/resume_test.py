@@ -17,10 +17,11 @@ import pytest
 
 from searchrl_jax import checkpoint
 
-# The longer a trajectory, the lower its outcome: groups have spread, so that
-# every step of reinforcement learning moves the weights.
-SPREAD = ('--config.experience.overlong_margin=50',)
-LEARNING = (*SPREAD, '--config.training.steps=5')
+# Outcomes that depend on length: every step moves the weights.
+LEARNING = (
+  '--config.experience.overlong_margin=50',
+  '--config.training.steps=5',
+)
 
 
 def steps_of(rows):
@@ -146,3 +147,65 @@ def test_killed_nine_times_and_still_the_same(
     if row['phase'] == 'rl'
   ]
   assert len(set(prints)) == 5
+
+
+# --- stopped by Ctrl-C -------------------------------------------------------
+
+
+# Every knob that makes a step depend on more than the step before: a reference
+# to the first weights, redrawn groups, several updates of a batch, the
+# learner's own old log-probs; questions of a file that is asked many times
+# over; and rows split over two devices.
+EVERYTHING = (
+  '--config.devices=2',
+  '--config.training.epochs=2',
+  '--config.training.steps=6',
+  '--config.experience.skip_zero_advantage=False',
+  '--config.experience.redraws=2',
+  '--config.experience.mask_overlong=True',
+  '--config.experience.learner_old_logps=True',
+  '--config.loss.kl=k3',
+  '--config.loss.kl_weight=0.1',
+  '--config.loss.entropy_weight=0.01',
+  '--config.loss.llds=True',
+  '--config.loss.ratio=sequence',
+  '--config.loss.aggregation=segment_mean',
+  '--config.loss.off_policy=truncated',
+  '--config.optimizer.weight_decay=0.1',
+  '--config.optimizer.schedule=linear',
+)
+
+
+@pytest.mark.slow
+def test_three_and_three_steps_are_six_with_everything_on(
+  learn, written, interrupted, end_of, rows_of, tmp_path
+):
+  command = (*written, *EVERYTHING)
+  whole, broken = tmp_path / 'whole', tmp_path / 'broken'
+  ended = learn('grpo', whole, *command)
+  assert ended.code == 0, ended.err
+  with interrupted(5):  # written in the midst of step 6, two after a save
+    ended = learn('grpo', broken, *command)
+  assert ended.code == 130
+  assert ended.err == 'stopped; the same command goes on from here.\n'
+  assert (broken / 'report.html').exists()  # of what there is
+  assert steps_of(rows_of(broken, 'metrics.jsonl'))[-1] == 5
+  assert checkpoint.saved_steps(broken)[-1] == 4
+  ended = learn('grpo', broken, *command)
+  assert ended.code == 0, ended.err
+  assert 'going on after step 4.' in ended.out
+  assert end_of(broken) == end_of(whole)
+  rows = rows_of(whole, 'metrics.jsonl')
+  assert steps_of(rows) == [1, 2, 3, 4, 5, 6]
+  # Six steps of two questions are more than two epochs of five.
+  asked = [
+    (row['step'], row['question']['id'])
+    for row in rows_of(whole, 'traces.jsonl')
+    if row['rollout'] == 0
+  ]
+  assert len(asked) == 12 > len({name for _, name in asked})
+  # Nothing was on in vain.
+  assert 0 < rows[0]['kl'] < rows[-1]['kl']  # away from the first weights
+  assert all(row['loss_entropy'] != 0 for row in rows)
+  assert any(row['loss_llds'] > 0 for row in rows)
+  assert len({row['sampler_fingerprint'] for row in rows}) == 6

@@ -1,0 +1,129 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Every experiment with every config: two steps, a stop, two more.
+
+A config says with RUNS_ON_CPU whether it may be run here; others are built.
+"""
+
+import importlib
+import pathlib
+from unittest import mock
+
+import jax
+import pytest
+
+from experiments import checks, configs, parts
+from searchrl_jax import checkpoint, metrics
+from searchrl_jax import workdir as workdirs
+
+FOLDER = pathlib.Path(configs.__file__).parent
+CONFIGS = sorted(
+  path.stem
+  for path in FOLDER.glob('*.py')
+  if path.stem not in ('__init__', 'base')
+)
+TRAINING = ('sft', 'grpo', 'cwgrpo')
+
+
+def module_of(name):
+  return importlib.import_module(f'experiments.configs.{name}')
+
+
+def runs_on_cpu(name):
+  module = module_of(name)
+  assert isinstance(getattr(module, 'RUNS_ON_CPU', None), bool), (
+    f'experiments/configs/{name}.py must say RUNS_ON_CPU = True or False'
+  )
+  return module.RUNS_ON_CPU
+
+
+def test_there_are_configs():
+  assert {'tiny', 'qa_bytes'} <= set(CONFIGS)
+
+
+@pytest.mark.parametrize('name', CONFIGS)
+def test_every_config_builds(name):
+  runs_on_cpu(name)
+  config = module_of(name).get_config()
+  checks.require_sense(config)
+  tokenizer = parts.make_tokenizer(config)
+  environment = parts.make_environment(config, tokenizer)
+  for experiment in ('grpo', 'cwgrpo'):
+    module = importlib.import_module(f'experiments.{experiment}')
+    assert module.recipe(config, environment).environment is environment
+  model = parts.make_model_of(config, tokenizer)
+  params = jax.eval_shape(model.init, jax.random.key(0))
+  assert jax.tree.leaves(params)
+  parts.make_limits(config)
+  parts.make_sampling(config)
+
+
+class BuiltError(Exception):
+  """All parts of a run were made and nothing was found wrong."""
+
+
+@pytest.fixture
+def passages(request):
+  """Flags of real passages for configs that read bytes; a small world else."""
+
+  def passages(config):
+    if module_of(config).get_config().tokenizer != 'bytes':
+      return ()
+    place = request.getfixturevalue('data')
+    return (
+      f'--config.data.corpus={place}/corpus.jsonl',
+      f'--config.data.questions={place}/questions.jsonl',
+    )
+
+  return passages
+
+
+# Small in everything that does not make the config what it is.
+QUICK = (
+  '--config.warm_start.sft_optimizer.warmup_steps=0',
+  '--config.warm_start.questions=4',
+  '--config.evaluation.questions=4',
+  '--config.evaluation.final_questions=4',
+  '--config.checkpoint.every=2',
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('config', CONFIGS)
+@pytest.mark.parametrize('experiment', TRAINING)
+def test_two_steps_and_two_more(
+  start, mini, passages, interrupted, tmp_path, experiment, config
+):
+  real = passages(config)
+  file = f'--config={FOLDER / config}.py'
+  command = [file, *real, f'--workdir={tmp_path}/run']
+  if not runs_on_cpu(config):
+    with (
+      mock.patch.object(workdirs, 'write_config', side_effect=BuiltError),
+      pytest.raises(BuiltError),
+    ):
+      start(experiment, *command)
+    return
+  command += QUICK if real else mini
+  if experiment == 'cwgrpo' and real:
+    ended = start(experiment, *command)
+    assert ended.code == 2
+    assert 'it needs a judge' in ended.err
+    return
+  # Four steps of supervised learning, or none and four of reinforcement.
+  supervised, learning = (4, 0) if experiment == 'sft' else (0, 4)
+  command += [
+    '--config.warm_start.drill_steps=0',
+    f'--config.warm_start.sft_steps={supervised}',
+    f'--config.training.steps={learning}',
+  ]
+  with interrupted(3):
+    assert start(experiment, *command).code == 130
+  assert checkpoint.saved_steps(tmp_path / 'run') == [2]
+  ended = start(experiment, *command)
+  assert ended.code == 0, ended.err
+  assert 'going on after step 2.' in ended.out
+  rows = list(metrics.read_rows(tmp_path / 'run' / 'metrics.jsonl'))
+  assert [row['step'] for row in rows] == [1, 2, 3, 4]
+  stage = 'demonstrations' if experiment == 'sft' else 'experience'
+  assert {row['stage'] for row in rows} == {stage}
