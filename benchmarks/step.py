@@ -67,12 +67,15 @@ def main(config) -> None:
       reference=lambda: learner.params,
     )
   )
-  logged = []
-  began = time.perf_counter()
+  rows_logged, moments = [], []
+
+  def after_step(step, phase, in_phase, state):
+    with clock('update'):
+      jax.block_until_ready(state.params)
+    moments.append((time.perf_counter(), clock.snapshot()))
+
   hooks = loop.Hooks(
-    log=lambda row: logged.append(row | {'at': time.perf_counter() - began}),
-    evaluate=lambda *step: None,
-    save=lambda *step: None,
+    log=rows_logged.append, evaluate=after_step, save=lambda *step: None
   )
   loop.train(
     stages,
@@ -80,21 +83,21 @@ def main(config) -> None:
     done=0,
     clock=clock,
     hooks=hooks,
-    save_every=1,  # every step's metrics are fetched within the step
+    save_every=_DEMONSTRATIONS + _STEPS + 1,
     max_skipped=0,
   )
-  counted = logged[-_STEPS:]
+  counted = rows_logged[-_STEPS:]
   tokens = rows * sum(
     row['sampled_tokens'] + row['given_tokens'] for row in counted
   )
-  spent = counted[-1]['at'] - logged[-_STEPS - 1]['at']
+  (began, before), (ended, after) = moments[-_STEPS - 1], moments[-1]
   result = {
-    'rollout_tokens_per_s': tokens / _sum(counted, 'seconds_rollout'),
-    'update_tokens_per_s': tokens / _sum(counted, 'seconds_update'),
+    'rollout_tokens_per_s': tokens / (after['rollout'] - before['rollout']),
+    'update_tokens_per_s': tokens / (after['update'] - before['update']),
     'compiled_programs': learner.compiled_programs
     + player.policy.compiled_programs,
     'peak_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    'seconds_per_step': spent / _STEPS,
+    'seconds_per_step': (ended - began) / _STEPS,
     'steps': _STEPS,
     'tokens_per_step': tokens / _STEPS,
     'machine': f'{platform.processor() or platform.machine()}, '
@@ -102,10 +105,6 @@ def main(config) -> None:
     f'jax {jax.__version__}',
   }
   print(json.dumps(result, indent=2))
-
-
-def _sum(rows, name) -> float:
-  return sum(row[name] for row in rows)
 
 
 if __name__ == '__main__':
