@@ -78,6 +78,7 @@ class Evaluations:
         batch, group=1, purpose=f'evaluation/{split}', step=0, sampling=sampling
       )
 
+    compiled = self._compiled()
     with self._clock('evaluation'):
       self._player.load(state.params)
       row = evaluate(
@@ -92,6 +93,7 @@ class Evaluations:
         data_hash=hash_of(questions),
         batch=len(questions),
       )
+    row['seconds_compilation'] = self._compiled() - compiled
     self._records.evaluation(row)
     print(
       f'step {step}: {split} at temperature {sampling.temperature:g}: '
@@ -100,3 +102,6 @@ class Evaluations:
       flush=True,
     )
     return row
+
+  def _compiled(self) -> float:
+    return self._clock.snapshot().get('compilation', 0.0)

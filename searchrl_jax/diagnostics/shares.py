@@ -25,13 +25,15 @@ def seconds_by_part(
   """Adds up the seconds of a run by what they were spent on.
 
   A row may carry `seconds_compilation`, the part of its seconds spent in
-  compiling; the row's other parts are then without it.
+  compiling; a step's other parts are then without it.
 
-      seconds_total = compilation + rollout + rewards + update + other
+      seconds_total = compilation + rollout + rewards + update + evaluation
+                      + other
 
   The steps of a warm start count as one part, whatever they did. Evaluations
-  are counted by their own rows, which know those after the last step, too;
-  `seconds_evaluation` of a step, part of its total, is not counted again.
+  of a step are in the step's row, what they compiled included; those of no
+  step, such as before the first, are counted by their own rows, whose
+  `seconds` include compilation.
 
   Args:
     metrics_rows: rows of `metrics.jsonl`.
@@ -41,10 +43,14 @@ def seconds_by_part(
     Seconds for each of `PARTS`, in that order, 0 where nothing was spent.
   """
   seconds = dict.fromkeys(PARTS, 0.0)
+  steps = set()
   for row in metrics_rows:
+    steps.add(row['step'])
     compilation = _seconds(row, 'seconds_compilation')
-    total = _seconds(row, 'seconds_total') - _seconds(row, 'seconds_evaluation')
+    evaluation = _seconds(row, 'seconds_evaluation')
+    total = _seconds(row, 'seconds_total') - evaluation
     seconds['compilation'] += compilation
+    seconds['evaluation'] += evaluation
     if row['phase'] == 'warm_start':
       seconds['warm start'] += max(0.0, total - compilation)
       continue
@@ -55,6 +61,8 @@ def seconds_by_part(
       rest -= spent
     seconds['other'] += max(0.0, rest)
   for row in evaluation_rows:
+    if row['step'] in steps:
+      continue
     compilation = _seconds(row, 'seconds_compilation')
     seconds['compilation'] += compilation
     spent = _seconds(row, 'seconds')
