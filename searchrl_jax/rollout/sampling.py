@@ -38,7 +38,8 @@ def row_keys(key, question_R, rollout_R, turn_R):
 def _keep_likely(logits_RV, sampling: Sampling):
   """Sets logits outside top-k and top-p to -inf; ties at the edge stay."""
   if sampling.top_k:
-    kth_R1 = jax.lax.top_k(logits_RV, sampling.top_k)[0][:, -1:]
+    count = min(sampling.top_k, logits_RV.shape[-1])
+    kth_R1 = jax.lax.top_k(logits_RV, count)[0][:, -1:]
     logits_RV = jnp.where(logits_RV < kth_R1, -jnp.inf, logits_RV)
   if sampling.top_p < 1:
     sorted_RV = -jnp.sort(-logits_RV, axis=-1)

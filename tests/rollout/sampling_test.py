@@ -44,6 +44,7 @@ def test_temperature_sharpens_and_is_part_of_the_log_prob():
   'sampling, kept',
   [
     (Sampling(top_k=2), {0, 1}),
+    (Sampling(top_k=9), {0, 1, 2, 3, 4}),  # more than there are
     (Sampling(top_p=0.5), {0}),
     (Sampling(top_p=0.51), {0, 1}),
     (Sampling(top_p=0.9), {0, 1, 2, 3, 4}),  # the tie at the edge stays whole
