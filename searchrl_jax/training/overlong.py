@@ -4,9 +4,9 @@
 
 Its outcome says little about its reasoning. DAPO (arXiv:2503.14476, section
 3.4) offers two treatments: leave its tokens out of the loss, or lower its
-reward gradually before the limit. The first acts on `Targets.weight` (by
-`credit.spread.spread_rollouts`), the second on `Scores.outcome` before the
-group baseline; both happen between scoring and the update, hence this folder.
+reward gradually before the limit. The first decides which trajectories are
+packed, the second acts on `Scores.outcome` before the group baseline; both
+happen between scoring and the update (`experience.py`), hence this folder.
 A masked trajectory stays in its group's statistics, since its outcome is
 still what the policy earned.
 """
