@@ -163,8 +163,8 @@ class _Pending:
     if self._skipped > self._max_skipped:
       raise TrainingStoppedError(
         f'{self._skipped} steps in a row, up to step {row["step"]}, had only '
-        'non-finite losses or gradients; their updates were skipped. Lower the '
-        'learning rate and start again from the last checkpoint.'
+        'non-finite losses or gradients; their updates were skipped, so the '
+        'last checkpoint is sound. Lower the learning rate, in another workdir.'
       )
 
   def _seconds(self) -> dict[str, float]:

@@ -218,7 +218,9 @@ def test_too_many_skipped_updates_in_a_row_stop_the_run():
   with pytest.raises(TrainingStoppedError, match='up to step 4') as error:
     run.go()
   assert '\n' not in str(error.value)
-  assert 'last checkpoint' in str(error.value)
+  assert 'last checkpoint is sound' in str(error.value)
+  # The workdir of a run takes no other settings.
+  assert 'another workdir' in str(error.value)
   # The bad steps are in the log: how it came to this can be read.
   assert [row['skipped'] for row in run.rows] == [0, 1, 1, 1]
 
