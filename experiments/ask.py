@@ -19,7 +19,9 @@ from searchrl_jax.types import Question, Sampling, Turn
 
 _ASK = flags.DEFINE_string('ask', '', 'One question, instead of a dialogue.')
 _STEP = flags.DEFINE_string('step', saved.NEWEST, 'A step, or "newest".')
-_TEMPERATURE = flags.DEFINE_float('temperature', 0.0, '0 is greedy.')
+_TEMPERATURE = flags.DEFINE_float(
+  'temperature', 0.0, '0 is greedy.', lower_bound=0.0
+)
 _CORPUS = flags.DEFINE_string(
   'corpus', '', 'Another corpus file, for a run over files.'
 )

@@ -25,8 +25,12 @@ _STEP = flags.DEFINE_string('step', saved.NEWEST, 'A step, or "newest".')
 _SPLIT = flags.DEFINE_enum(
   'split', 'test', ['validation', 'test'], 'Questions to ask.'
 )
-_N = flags.DEFINE_integer('n', 0, 'A stratified subset of n; 0 asks all.')
-_TEMPERATURE = flags.DEFINE_float('temperature', 0.0, '0 is greedy.')
+_N = flags.DEFINE_integer(
+  'n', 0, 'A stratified subset of n; 0 asks all.', lower_bound=0
+)
+_TEMPERATURE = flags.DEFINE_float(
+  'temperature', 0.0, '0 is greedy.', lower_bound=0.0
+)
 _CORPUS = flags.DEFINE_string('corpus', '', 'A corpus file (.jsonl).')
 _QUESTIONS = flags.DEFINE_string('questions', '', 'A question file.')
 
