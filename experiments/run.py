@@ -59,6 +59,7 @@ def train(
   tokenizer = parts.make_tokenizer(config)
   environment = parts.make_environment(config, tokenizer)
   recipe = make_recipe(config, environment)
+  environment = recipe.environment  # a method may have a grammar of its own
   data = parts.make_data(config, seed)
   asked = [data.train[0], *data.validation, *data.test]
   checks.require_playable(recipe, tokenizer, asked)

@@ -10,20 +10,23 @@ A group of two right and two wrong rollouts; late turns count double:
   answer                           -.8660
 """
 
+import dataclasses
 import importlib.util
 import pathlib
 import re
 import subprocess
 import sys
 import types as pytypes
+from unittest import mock
 
 import jax
 import numpy as np
 import pytest
 
-from experiments import parts
+from experiments import cli, parts, recipes, run
 from experiments.configs import base
 from searchrl_jax import types
+from searchrl_jax.credit import grpo
 
 ROOT = pathlib.Path(__file__).parents[2]
 README = (ROOT / 'README.md').read_text()
@@ -129,6 +132,34 @@ def test_the_added_experiment_is_a_recipe(added):
   scores = recipe.score([[silent, silent]])
   assert scores.kind.shape == (1, 2, environment.all_turns)
   assert not np.any(recipe.credit(scores))
+
+
+class PlayedError(Exception):
+  """The run is about to play."""
+
+
+def test_the_environment_that_a_recipe_names_is_played(tmp_path):
+  """That of the config is an offer."""
+  config = base.get_config()
+  config.evaluation.update(questions=1, final_questions=1)
+
+  def recipe(config, environment):
+    other = dataclasses.replace(environment, max_turns=1)
+    score = recipes.outcome_score(config, other)
+    return types.Recipe(other, score, grpo.turn_advantages)
+
+  def make_player(config, model, environment, *rest, **more):
+    raise PlayedError(environment.max_turns)
+
+  def flag(value):
+    return pytypes.SimpleNamespace(value=value)
+
+  with (
+    mock.patch.multiple(cli, WORKDIR=flag(str(tmp_path)), SEED=flag(0)),
+    mock.patch.object(parts, 'make_player', make_player),
+    pytest.raises(PlayedError, match=r'^1$'),
+  ):
+    run.train(recipe, config, name='other')
 
 
 def test_the_added_files_pass_what_ours_must_pass(tmp_path):
