@@ -60,7 +60,7 @@ MINI = (
   '--config.traces.every=1',
 )
 
-ENTRIES = ('sft', 'grpo', 'cwgrpo', 'evaluate', 'ask')
+ENTRIES = ('sft', 'grpo', 'cwgrpo', 'evaluate', 'ask', 'compare')
 
 
 class Ended(NamedTuple):
@@ -74,8 +74,11 @@ class Ended(NamedTuple):
 @pytest.fixture(scope='session', autouse=True)
 def kept_programs(tmp_path_factory):
   """Keeps compiled programs, here and in the processes of these tests."""
+  folder = tmp_path_factory.getbasetemp()
+  if 'PYTEST_XDIST_WORKER' in os.environ:
+    folder = folder.parent  # of all workers
   kept = {
-    'jax_compilation_cache_dir': str(tmp_path_factory.mktemp('programs')),
+    'jax_compilation_cache_dir': str(folder / 'programs'),
     'jax_persistent_cache_min_compile_time_secs': 0,
     'jax_persistent_cache_min_entry_size_bytes': -1,
   }
@@ -165,7 +168,20 @@ def rows_of():
 
 
 @pytest.fixture(scope='session')
-def end_of(rows_of):
+def saved_tree():
+  """saved_tree(workdir, step, 'params'): arrays, whatever model they are of."""
+
+  def saved_tree(workdir, step, item):
+    place = workdir / 'checkpoints' / str(step) / item
+    with warnings.catch_warnings():
+      warnings.simplefilter('ignore', UserWarning)  # no sharding is asked for
+      return orbax.checkpoint.PyTreeCheckpointer().restore(place)
+
+  return saved_tree
+
+
+@pytest.fixture(scope='session')
+def end_of(rows_of, saved_tree):
   """end_of(workdir): everything a run leaves that no clock decides.
 
   The rows of all files, and of the last checkpoint every array, bit for bit,
@@ -174,16 +190,16 @@ def end_of(rows_of):
 
   def end_of(workdir):
     [*_, last] = checkpoint.saved_steps(workdir)
-    place = workdir / 'checkpoints' / str(last)
     arrays = {}
     for item in ('params', 'optimizer'):
-      tree = orbax.checkpoint.PyTreeCheckpointer().restore(place / item)
+      tree = saved_tree(workdir, last, item)
       leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
       for path, leaf in leaves:
         leaf = np.asarray(leaf)
         name = item + jax.tree_util.keystr(path)
         arrays[name] = (leaf.dtype.name, leaf.shape, leaf.tobytes())
-    meta = json.loads((place / 'meta' / 'metadata').read_text())
+    place = workdir / 'checkpoints' / str(last) / 'meta' / 'metadata'
+    meta = json.loads(place.read_text())
     files = ('metrics.jsonl', 'evaluation.jsonl', 'traces.jsonl')
     rows = {n: rows_of(workdir, n) for n in files if (workdir / n).exists()}
     return {'arrays': arrays, 'meta': meta, **rows}

@@ -41,12 +41,6 @@ def read(workdir, name):
   return list(metrics.read_rows(workdir / name))
 
 
-def params_of(workdir, step):
-  """The parameters of a checkpoint, whatever model they are of."""
-  place = workdir / 'checkpoints' / str(step) / 'params'
-  return checkpoint.ocp.PyTreeCheckpointer().restore(place)
-
-
 # --- rows --------------------------------------------------------------------
 
 
@@ -74,14 +68,14 @@ def test_metrics_of_every_step(learned):
   assert decoded == sorted(set(decoded))
 
 
-def test_the_sampler_follows_every_update(learned, taught):
+def test_the_sampler_follows_every_update(learned, taught, saved_tree):
   workdir, _ = learned
   rows = read(workdir, 'metrics.jsonl')
   prints = [row['sampler_fingerprint'] for row in rows]
   assert len(set(prints)) == 4
-  assert prints[0] == int(fingerprint(params_of(taught, 90)))
+  assert prints[0] == int(fingerprint(saved_tree(taught, 90, 'params')))
   for step in checkpoint.saved_steps(workdir)[:-1]:
-    assert prints[step] == int(fingerprint(params_of(workdir, step)))
+    assert prints[step] == int(fingerprint(saved_tree(workdir, step, 'params')))
 
 
 def test_evaluations(learned):
@@ -150,6 +144,9 @@ def test_what_is_printed(learned):
   workdir, out = learned
   assert 'beginning with the weights of step 90' in out
   assert 'step 4: test at temperature 0: em ' in out
+  table = [line for line in out.splitlines() if line.startswith('│')]
+  assert len(table) == 7
+  assert sum('validation' in line for line in table) == 3  # not cut to fit
   rows = read(workdir, 'metrics.jsonl')
   [line] = [x for x in out.splitlines() if 'well-formed searches' in x]
   searches = sum(row['searches'] for row in rows)
@@ -265,7 +262,7 @@ def test_a_poisoned_step_is_skipped_and_counted(learn, learned, tmp_path):
   assert prints[:2] == healthy[:2]
 
 
-def test_a_run_that_is_never_finite_stops(learn, tmp_path):
+def test_a_run_that_is_never_finite_stops(learn, saved_tree, tmp_path):
   flags = ('--config.training.max_skipped=1', '--config.checkpoint.every=1')
   with poisoned(range(2, 9)):
     ended = learn('cwgrpo', tmp_path, *flags)
@@ -275,7 +272,7 @@ def test_a_run_that_is_never_finite_stops(learn, tmp_path):
   last = checkpoint.saved_steps(tmp_path)[-1]
   assert f'Step {last} is the last good checkpoint of {tmp_path}' in ended.err
   # Good it is: the weights after the last update that was done.
-  params = params_of(tmp_path, last)
+  params = saved_tree(tmp_path, last, 'params')
   assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
   rows = read(tmp_path, 'metrics.jsonl')
   assert int(fingerprint(params)) == rows[-1]['sampler_fingerprint']
