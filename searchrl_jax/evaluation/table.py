@@ -76,8 +76,8 @@ def read_run(
 
   EM, searches and useless searches are of the last evaluation of `split` in
   the phase `final`, searches at sampling temperature. Tokens and seconds are
-  those of the reinforcement learning steps alone, without evaluations: a warm
-  start may be shared.
+  those of the reinforcement learning steps alone, without evaluations and
+  compilation: a warm start may be shared, and whoever runs first compiles.
 
   Args:
     workdir: with `metrics.jsonl` and `evaluation.jsonl`.
@@ -112,10 +112,14 @@ def read_run(
     useless_searches=sampled.get('useless_searches_per_success'),
     steps_to_target=steps_to(rows),
     tokens=trajectories * sum(row['sampled_tokens'] for row in rows),
-    seconds=sum(
-      row['seconds_total'] - row.get('seconds_evaluation', 0) for row in rows
-    ),
+    seconds=sum(_worked(row) for row in rows),
   )
+
+
+def _worked(row: metrics.Row) -> float:
+  """Seconds of a step but for evaluating and compiling."""
+  apart = ('seconds_evaluation', 'seconds_compilation')
+  return row['seconds_total'] - sum(row.get(name, 0.0) for name in apart)
 
 
 def compare(methods: Mapping[str, Sequence[Run]]) -> list[dict[str, str]]:

@@ -79,7 +79,14 @@ def test_a_run_from_its_files(tmp_path):
     tmp_path / 'metrics.jsonl',
     training([0.9] * 7, phase='warm_start')
     + training([0.6] * 5)
-    + [training([0.6])[0] | {'seconds_total': 5.0, 'seconds_evaluation': 3.0}],
+    + [
+      training([0.6])[0]
+      | {
+        'seconds_total': 9.0,
+        'seconds_evaluation': 3.0,
+        'seconds_compilation': 4.0,
+      }
+    ],
   )
   run = table.read_run(tmp_path, split='test', trajectories=128)
   assert run == table.Run(
@@ -89,7 +96,7 @@ def test_a_run_from_its_files(tmp_path):
     useless_searches=0.25,
     steps_to_target=5,  # the first full window
     tokens=76_800,  # 6 steps x 128 x 100; not those of the warm start
-    seconds=12.0,  # 6 x 2 s, without the 3 s of an evaluation
+    seconds=12.0,  # 6 x 2 s, without evaluating (3 s) and compiling (4 s)
   )
   with pytest.raises(ValueError, match="no final evaluation of 'nq'"):
     table.read_run(tmp_path, split='nq', trajectories=128)
