@@ -21,7 +21,7 @@ from searchrl_jax.data import pipeline
 from searchrl_jax.rewards.measures import measure
 from searchrl_jax.training import losses, state, step
 from searchrl_jax.training.clock import Clock
-from searchrl_jax.training.demonstrations import Demonstrations
+from searchrl_jax.training.demonstrations import Demonstrations, imitating
 from searchrl_jax.training.experience import Experience, ExperienceConfig
 from searchrl_jax.training.loop import Phase
 from searchrl_jax.training.minibatches import minibatches
@@ -155,11 +155,10 @@ def warm_start_phases(
       packing=_packing(config),
       clock=clock,
     )
-    phases.append(
-      learner.phase(
-        WARM_START, name, steps, source, loss, optimizer, updates=(1, 1)
-      )
+    phase = learner.phase(
+      WARM_START, name, steps, source, loss, optimizer, updates=(1, 1)
     )
+    phases.append(dataclasses.replace(phase, update=imitating(phase.update)))
   return phases
 
 

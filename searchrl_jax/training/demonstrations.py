@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Experts played through real environments: the supervised warm start."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,16 @@ from searchrl_jax.rollout.engine import Limits, rollout
 from searchrl_jax.rollout.policy import ScriptPolicy
 from searchrl_jax.training.clock import Clock
 from searchrl_jax.training.sources import Collected, Packing, token_counts
-from searchrl_jax.types import Lesson, Targets
+from searchrl_jax.types import Batch, Lesson, Targets
+
+# (state, batch, targets) -> (state, metrics)
+Update = Callable[[Any, Batch, Targets], tuple[Any, dict]]
+
+# Metrics that compare the learner with another policy.
+_COMPARING = (
+  *('clip_low_fraction', 'clip_high_fraction', 'ratio_max'),
+  *('kl', 'off_policy_weight', 'sampler_learner_gap'),
+)
 
 
 class Demonstrations:
@@ -60,3 +70,17 @@ class Demonstrations:
     # formed with them (the loss of demonstrations is the likelihood).
     targets = Targets(ones, batch.sampler_logps, batch.sampler_logps, ones)
     return Collected(batch, targets, token_counts(groups))
+
+
+def imitating(update: Update) -> Update:
+  """An update that is silent on how the learner compares with a policy.
+
+  A script's log-probs are 0: its KL would be 10, the clamp, at every token.
+  """
+
+  def updated(state, batch, targets):
+    state, metrics = update(state, batch, targets)
+    kept = {k: v for k, v in metrics.items() if k not in _COMPARING}
+    return state, kept
+
+  return updated

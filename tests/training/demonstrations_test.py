@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An expert, played through the real tool loop, becomes supervised data."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,8 +13,9 @@ from searchrl_jax.testing import (
   Script,
   ToyTokenizer,
 )
+from searchrl_jax.training import aggregation, losses
 from searchrl_jax.training.clock import Clock
-from searchrl_jax.training.demonstrations import Demonstrations
+from searchrl_jax.training.demonstrations import Demonstrations, imitating
 from searchrl_jax.training.sources import Packing
 from searchrl_jax.types import Action, Kind, Lesson, Question
 
@@ -105,3 +107,30 @@ def test_tokens_are_counted_by_who_made_them(source):
   metrics = source.collect(1, params=None).metrics
   assert metrics['sampled_tokens'] == (3 * 5 + 3 * (3 + 5)) / 6
   assert metrics['given_tokens'] == (3 * 2 + 3 * (2 + 4)) / 6
+
+
+def test_a_learner_is_not_compared_with_a_script(source):
+  """Log-probs of -3: a KL of e^3 - 4, clamped to 10, and a gap of 3 nats."""
+  loss = losses.make_loss(
+    losses.LossConfig(
+      surrogate='likelihood', kl='none', aggregation='token_mean'
+    )
+  )
+
+  def update(state, batch, targets):
+    counts = aggregation.count(batch, targets)
+    scores = jnp.full(batch.tokens.shape, -3.0)
+    return state, loss(scores, -scores, batch, targets, counts)[1]
+
+  collected = source.collect(1, params=None)
+  data = collected.batch, collected.targets
+  _, whole = update(0, *data)
+  np.testing.assert_allclose(
+    [whole['kl'], whole['sampler_learner_gap']], [10, 3], rtol=1e-5
+  )
+  state, metrics = imitating(update)(7, *data)
+  assert state == 7
+  for name in ('kl', 'sampler_learner_gap', 'ratio_max', 'clip_low_fraction'):
+    assert name not in metrics
+  for name, value in (('loss', 3), ('logp', -3), ('entropy', 3)):
+    np.testing.assert_allclose(metrics[name], value, rtol=1e-5)
