@@ -132,7 +132,12 @@ class ChatTemplate:
       raise ValueError(f'the chat template refuses these messages: {message}')
 
     environment.globals['raise_exception'] = raise_exception
-    return environment.from_string(self.source)
+    try:
+      return environment.from_string(self.source)
+    except jinja2.TemplateSyntaxError as error:
+      raise ValueError(
+        f'the chat template is not jinja, line {error.lineno}: {error.message}'
+      ) from None
 
   def render(
     self,

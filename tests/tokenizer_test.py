@@ -164,6 +164,12 @@ def test_a_template_may_refuse():
     ChatTemplate(source).prompt('x')
 
 
+def test_what_is_no_template_is_one_line():
+  with pytest.raises(ValueError, match='not jinja, line 2: ') as error:
+    ChatTemplate('{{ x }}\n{% for %}').prompt('x')
+  assert '\n' not in str(error.value)
+
+
 @pytest.mark.parametrize(
   'attack',
   [
