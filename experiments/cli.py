@@ -25,7 +25,13 @@ CONFIG = config_flags.DEFINE_config_file(
 WORKDIR = flags.DEFINE_string(
   'workdir', None, 'Where checkpoints, logs and the report of the run live.'
 )
-SEED = flags.DEFINE_integer('seed', 0, 'Everything random follows from it.')
+SEED = flags.DEFINE_integer(
+  'seed',
+  0,
+  'Everything random follows from it.',
+  lower_bound=0,
+  upper_bound=2**32 - 1,  # keys have no room for more
+)
 
 # What a person can mend: shown in one line, without a stack of calls.
 _FOR_PEOPLE = (ValueError, TrainingStoppedError, FileNotFoundError)
