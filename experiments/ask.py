@@ -18,7 +18,9 @@ from searchrl_jax import workdir as workdirs
 from searchrl_jax.types import Question, Sampling, Turn
 
 _ASK = flags.DEFINE_string('ask', '', 'One question, instead of a dialogue.')
-_STEP = flags.DEFINE_string('step', saved.NEWEST, 'A step, or "newest".')
+_STEP = flags.DEFINE_string(
+  'step', saved.NEWEST, 'A step, "newest", or "best" by quick evaluation.'
+)
 _TEMPERATURE = flags.DEFINE_float(
   'temperature', 0.0, '0 is greedy.', lower_bound=0.0
 )

@@ -9,6 +9,7 @@ method, once it has learned to play, could not judge.
 
 import functools
 import math
+from collections.abc import Iterable
 
 import ml_collections
 
@@ -83,15 +84,25 @@ def require_sense(config: ml_collections.ConfigDict) -> None:
 
 
 def require_playable(
-  recipe: Recipe, tokenizer: Tokenizer, questions: list[Question]
+  recipe: Recipe,
+  tokenizer: Tokenizer,
+  questions: Iterable[Question],
+  *,
+  context: int,
 ) -> None:
   """Asks questions in vain: nobody answers, yet all of it must be possible.
 
   Raises:
-    ValueError: of the tokenizer or of the score, whichever cannot.
+    ValueError: of the tokenizer or of the score, whichever cannot; or a
+      prompt fills the context.
   """
   for question in questions:
     _, prompt = recipe.environment.start(question)
-    tokenizer.encode(prompt)
+    length = len(tokenizer.encode(prompt))
+    if length >= context:
+      raise ValueError(
+        f'the prompt of question {question.id!r} has {length} tokens and '
+        f'rollout.context is {context}; raise it or drop the question.'
+      )
     silence = Trajectory(question, 0, prompt, (), (), Status.TURN_LIMIT)
     recipe.score([[silence]])

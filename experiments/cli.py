@@ -34,7 +34,7 @@ SEED = flags.DEFINE_integer(
 )
 
 # What a person can mend: shown in one line, without a stack of calls.
-_FOR_PEOPLE = (ValueError, TrainingStoppedError, FileNotFoundError)
+_FOR_PEOPLE = (ValueError, TrainingStoppedError, OSError)
 
 
 def run(main: Callable[[ml_collections.ConfigDict], int | None]) -> None:
@@ -49,7 +49,7 @@ def run(main: Callable[[ml_collections.ConfigDict], int | None]) -> None:
     try:
       code = main(CONFIG.value)
     except _FOR_PEOPLE as error:
-      print(f'error: {error}', file=sys.stderr)
+      print(f'error: {" ".join(str(error).split())}', file=sys.stderr)
       sys.exit(2)
     except KeyboardInterrupt:
       print('stopped; the same command goes on from here.', file=sys.stderr)

@@ -11,7 +11,7 @@ question without one needs a judge that reads, and is refused.
 import functools
 
 from experiments import cli, recipes, run
-from searchrl_jax.credit import cwgrpo, grpo
+from searchrl_jax.credit import cwgrpo
 from searchrl_jax.types import Recipe
 
 CONTRIBUTIONS = {
@@ -25,18 +25,13 @@ def recipe(config, environment) -> Recipe:
   """The parts of CW-GRPO."""
   settings = config.cwgrpo.to_dict()
   name = settings.pop('contribution')
-  if name not in CONTRIBUTIONS:
-    raise ValueError(
-      f'cwgrpo.contribution is {name!r}: choose one of '
-      f'{", ".join(CONTRIBUTIONS)}.'
-    )
   return Recipe(
     environment=environment,
     score=recipes.judged_score(config, environment),
     credit=functools.partial(
       cwgrpo.advantages,
-      contribution=CONTRIBUTIONS[name],
-      baseline=functools.partial(grpo.advantages, **config.grpo),
+      contribution=recipes.choose('cwgrpo.contribution', name, CONTRIBUTIONS),
+      baseline=recipes.baseline(config),
       **settings,
     ),
   )

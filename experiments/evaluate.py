@@ -21,7 +21,9 @@ from searchrl_jax.evaluation.evaluate import evaluate, hash_of
 from searchrl_jax.types import Sampling
 from searchrl_jax.workdir import read_config
 
-_STEP = flags.DEFINE_string('step', saved.NEWEST, 'A step, or "newest".')
+_STEP = flags.DEFINE_string(
+  'step', saved.NEWEST, 'A step, "newest", or "best" by quick evaluation.'
+)
 _SPLIT = flags.DEFINE_enum(
   'split', 'test', ['validation', 'test'], 'Questions to ask.'
 )
@@ -46,7 +48,8 @@ def main(config) -> None:
     cli.WORKDIR.value, step=_STEP.value, changes=_changes(), rows=ROWS
   )
   questions = getattr(run.data, _SPLIT.value)
-  sampling = Sampling(_TEMPERATURE.value)
+  section = run.config.rollout
+  sampling = Sampling(_TEMPERATURE.value, section.top_k, section.top_p)
 
   def play(batch, _):
     return run.player.play(
@@ -59,7 +62,7 @@ def main(config) -> None:
 
   row = evaluate(
     play,
-    recipes.outcome_score(run.config, run.environment),
+    recipes.outcome_score(run.config, run.recipe.environment),
     questions,
     split=_SPLIT.value,
     phase='evaluate',

@@ -16,6 +16,7 @@ from searchrl_jax.training.clock import Clock
 from searchrl_jax.types import Recipe, Sampling
 
 FINAL = 'final'
+QUICK = 'em'  # the result that decides which checkpoint is the best
 
 
 class Evaluations:
@@ -59,7 +60,7 @@ class Evaluations:
 
   def metrics_of(self, step: int) -> dict[str, float]:
     """The quick result of this very step, for choosing the best checkpoint."""
-    return {'em': self._quick[step]} if step in self._quick else {}
+    return {QUICK: self._quick[step]} if step in self._quick else {}
 
   def _validate(self, step, phase, state):
     sampling = parts.make_sampling(self._config)

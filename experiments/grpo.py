@@ -18,11 +18,12 @@ from searchrl_jax.types import Recipe
 
 def recipe(config, environment) -> Recipe:
   """The parts of GRPO."""
-  baseline = functools.partial(grpo.advantages, **config.grpo)
   return Recipe(
     environment=environment,
     score=recipes.outcome_score(config, environment),
-    credit=functools.partial(grpo.turn_advantages, baseline=baseline),
+    credit=functools.partial(
+      grpo.turn_advantages, baseline=recipes.baseline(config)
+    ),
   )
 
 

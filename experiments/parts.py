@@ -46,6 +46,11 @@ class Data:
   resolve: Resolver
   worlds: Worlds | None  # None where questions come from files
 
+  def known_questions(self) -> list[Question]:
+    """Those that can be looked at beforehand: all, but of endless worlds."""
+    first = [self.train[0]] if self.worlds else list(self.train)
+    return [*first, *self.validation, *self.test]
+
 
 def make_tokenizer(config: ml_collections.ConfigDict) -> tokenizers.Tokenizer:
   """The tokenizer a config names."""

@@ -182,12 +182,13 @@ def experience_phase(
   section, training = config.experience, config.training
   sampling = parts.make_sampling(config)
 
-  def play(batch, params: Any, number: int):
+  def play(batch, params: Any, number: int, redraw: int):
     player.load(params)
     return player.play(
       batch,
       group=config.rollout.group,
-      purpose='train',
+      # A question met again in a redraw of its step is drawn anew.
+      purpose=f'train/{redraw}' if redraw else 'train',
       step=number,
       sampling=sampling,
     )

@@ -23,7 +23,7 @@ import jax
 import ml_collections
 
 from experiments import begin, checks, cli, console, parts, phases
-from experiments.evaluations import Evaluations
+from experiments.evaluations import QUICK, Evaluations
 from experiments.records import Records
 from searchrl_jax import checkpoint
 from searchrl_jax import workdir as workdirs
@@ -35,8 +35,6 @@ from searchrl_jax.types import Environment, Recipe
 
 # (config, environment) -> the parts of a method.
 MakeRecipe = Callable[[ml_collections.ConfigDict, Environment], Recipe]
-
-BEST = 'em'  # of the quick evaluation: decides which checkpoint is the best
 
 
 def train(
@@ -61,8 +59,12 @@ def train(
   recipe = make_recipe(config, environment)
   environment = recipe.environment  # a method may have a grammar of its own
   data = parts.make_data(config, seed)
-  asked = [data.train[0], *data.validation, *data.test]
-  checks.require_playable(recipe, tokenizer, asked)
+  checks.require_playable(
+    recipe,
+    tokenizer,
+    data.known_questions(),
+    context=config.rollout.context,
+  )
   mesh = parts.make_mesh(config)
   model = parts.make_model_of(config, tokenizer)
   player = parts.make_player(
@@ -102,7 +104,7 @@ def train(
     )
 
   checkpoints = checkpoint.Checkpoints(
-    workdir, identity, keep=config.checkpoint.keep, best_metric=BEST
+    workdir, identity, keep=config.checkpoint.keep, best_metric=QUICK
   )
   state, done = begin.begin(
     config, learner, checkpoints, questions, player.policy.counters

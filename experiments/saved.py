@@ -3,19 +3,20 @@
 """A finished or running workdir, read back to play with its weights."""
 
 import dataclasses
-import pathlib
+import importlib
 from typing import Any
 
 import jax
 import ml_collections
 
-from experiments import parts
+from experiments import evaluations, parts
 from experiments.configs import base
 from experiments.player import Player
 from searchrl_jax import checkpoint
 from searchrl_jax import workdir as workdirs
+from searchrl_jax.types import Recipe
 
-NEWEST = 'newest'
+NEWEST, BEST = 'newest', 'best'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Saved:
   identity: dict
   step: int
   params: Any
-  environment: Any
+  recipe: Recipe
   player: Player
   data: parts.Data
 
@@ -38,7 +39,7 @@ def load(
 
   Args:
     workdir: of a run.
-    step: a number, or `newest`.
+    step: a number, `newest`, or `best` by the quick evaluation.
     changes: dotted config keys to change, such as `data.corpus`.
     rows: trajectories played at a time.
 
@@ -53,21 +54,17 @@ def load(
     config.update_from_flattened_dict(changes)
     config.devices = 1
   tokenizer = parts.make_tokenizer(config)
-  environment = parts.make_environment(config, tokenizer)
+  recipe = _recipe(identity['experiment'], config, tokenizer)
   data = parts.make_data(config, identity['seed'])
   model = parts.make_model_of(config, tokenizer)
   template = jax.eval_shape(model.init, jax.random.key(0))
-  if step != NEWEST and not step.isdecimal():
-    raise ValueError(f'step is {step!r}; give a number or {NEWEST!r}.')
   number, params = checkpoint.restore_params(
-    pathlib.Path(workdir),
-    template,
-    step=None if step == NEWEST else int(step),
+    workdir, template, step=_number(workdir, step)
   )
   player = parts.make_player(
     config,
     model,
-    environment,
+    recipe.environment,
     tokenizer,
     data.resolve,
     parts.make_mesh(config),
@@ -75,4 +72,35 @@ def load(
     rows=rows,
   )
   player.load(params)
-  return Saved(config, identity, number, params, environment, player, data)
+  return Saved(config, identity, number, params, recipe, player, data)
+
+
+def _recipe(experiment: str, config, tokenizer) -> Recipe:
+  """The parts of the method that the workdir was trained by."""
+  try:
+    module = importlib.import_module(f'experiments.{experiment}')
+  except ModuleNotFoundError:
+    raise ValueError(
+      f'there is no experiment {experiment!r} here; evaluate where it was run.'
+    ) from None
+  environment = parts.make_environment(config, tokenizer)
+  return module.recipe(config, environment)
+
+
+def _number(workdir: str, step: str) -> int | None:
+  """The step that a flag names; None for the newest."""
+  if step == NEWEST:
+    return None
+  if step.isdecimal():
+    return int(step)
+  if step != BEST:
+    raise ValueError(
+      f'step is {step!r}; give a number, {NEWEST!r} or {BEST!r}.'
+    )
+  best = checkpoint.best_step(workdir, evaluations.QUICK)
+  if best is None:
+    raise ValueError(
+      f'no checkpoint of {workdir} was evaluated when it was saved: '
+      'checkpoint.every and evaluation.every never fell together.'
+    )
+  return best

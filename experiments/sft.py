@@ -9,12 +9,14 @@ Other runs share its result with --config.init_from=runs/sft.
 
 from experiments import cli, grpo, run
 
+recipe = grpo.recipe
+
 
 def main(config):
   """Trains as GRPO would, and stops where experience would begin."""
   with config.unlocked():
     config.training.steps = 0
-  return run.train(grpo.recipe, config, name='sft')
+  return run.train(recipe, config, name='sft')
 
 
 if __name__ == '__main__':

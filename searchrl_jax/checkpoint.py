@@ -145,12 +145,7 @@ class Checkpoints:
 
   def best(self) -> int | None:
     """The saved step with the largest best metric, None where none has it."""
-    values = {
-      step: self._value(self._manager.metrics(step) or {})
-      for step in self._manager.all_steps()
-    }
-    measured = [step for step in values if values[step] > -math.inf]
-    return max(measured, key=lambda step: (values[step], step), default=None)
+    return _best(self._manager, self._best_metric)
 
   def restore(self, template: Any) -> Restored:
     """The newest checkpoint that can be read.
@@ -189,12 +184,8 @@ class Checkpoints:
   def close(self) -> None:
     self._manager.close()
 
-  def _value(self, metrics: Mapping[str, Any]) -> float:
-    """The best metric of a save; -inf where it has none, or NaN."""
-    if self._best_metric not in metrics:
-      return -math.inf
-    value = metrics[self._best_metric]
-    return -math.inf if math.isnan(value) else value
+  def _value(self, metrics: Mapping[str, float]) -> float:
+    return _value(metrics, self._best_metric)
 
   def _set_aside(self, step: int) -> None:
     place = self._directory / f'unreadable-{step}'
@@ -213,6 +204,33 @@ def saved_steps(workdir: str | os.PathLike) -> list[int]:
     return []
   with stored.open_manager(directory, **stored.LOOKING) as manager:
     return sorted(manager.all_steps())
+
+
+def best_step(workdir: str | os.PathLike, metric: str) -> int | None:
+  """The kept step with the largest value of a metric, None where none has it.
+
+  As `Checkpoints.best`, for whoever does not write.
+  """
+  directory = stored.directory_of(workdir)
+  if not directory.is_dir():
+    return None
+  with stored.open_manager(directory, **stored.LOOKING) as manager:
+    return _best(manager, metric)
+
+
+def _best(manager, metric: str) -> int | None:
+  values = {
+    step: _value(manager.metrics(step) or {}, metric)
+    for step in manager.all_steps()
+  }
+  measured = [step for step in values if values[step] > -math.inf]
+  return max(measured, key=lambda step: (values[step], step), default=None)
+
+
+def _value(metrics: Mapping[str, Any], name: str) -> float:
+  """A metric of a save; -inf where it has none, or NaN."""
+  value = metrics.get(name)
+  return -math.inf if value is None or math.isnan(value) else value
 
 
 def restore_params(

@@ -207,6 +207,8 @@ class Environment(Protocol):
 
   # A turn ends with the token that completes one of these strings.
   stops: tuple[str, ...]
+  # The most turns a trajectory has: S of the arrays of its scores.
+  all_turns: int
 
   def start(self, question: Question) -> tuple[Any, str]:
     """Returns (state, prompt)."""

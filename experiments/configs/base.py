@@ -137,9 +137,13 @@ def get_config() -> ml_collections.ConfigDict:
 
   # --- rewards and credit ---
   config.reward = {
-    'format_weight': 0.0,  # of the format score beside exact match
+    'outcome': 'em',  # 'em' or 'f1'; success is exact match either way
+    'format_weight': 0.0,  # added where a trajectory is well-formed
   }
-  config.grpo = {'normalize_std': True}
+  config.grpo = {
+    'baseline': 'group',  # 'group', or 'leave_one_out' (RLOO)
+    'normalize_std': True,  # of 'group'; False is Dr. GRPO
+  }
   config.cwgrpo = {
     'alpha': 2.0,
     'release_compatible': False,
@@ -154,8 +158,10 @@ def get_config() -> ml_collections.ConfigDict:
     'final_questions': 1024,  # of the test split, sampled and greedy
   }
   config.checkpoint = {
-    'every': 50,  # steps
-    'keep': 2,  # latest; the best by sampled em is kept beside them
+    'every': 20,  # steps
+    # The newest; kept beside them is the best by quick evaluation of those
+    # that were evaluated in the step they were saved.
+    'keep': 2,
   }
   config.traces = {
     'every': 5,  # steps between recorded ones

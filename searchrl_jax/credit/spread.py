@@ -44,29 +44,6 @@ def spread(advantage_BGS, batch: types.Batch):
   return jnp.where(sampled_NL, value_NL, 0.0)
 
 
-def spread_rollouts(value_BG, batch: types.Batch):
-  """Gives each sampled token the value of its trajectory, all others 0.
-
-  Made for weights: 0 for a trajectory whose tokens shall not count.
-
-  Args:
-    value_BG: any value per trajectory.
-    batch: packed rows `[N, L]`.
-
-  Returns:
-    Values `[N, L]`.
-  """
-  chex.assert_rank(value_BG, 2)
-  sampled_NL = _sampled(batch)
-  trajectory_NL = jnp.where(sampled_NL, batch.trajectory_id, 0)
-  value_NL = (
-    jnp.reshape(value_BG, (-1,))
-    .at[trajectory_NL]
-    .get(mode='fill', fill_value=0.0)
-  )
-  return jnp.where(sampled_NL, value_NL, 0.0)
-
-
 def _turn_sums(value_NL, batch: types.Batch, shape):
   """Sums the sampled tokens of each turn into an array of that shape."""
   b, g, s = shape

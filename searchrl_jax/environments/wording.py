@@ -139,9 +139,3 @@ def words_of(wording: Wording) -> tuple[str, ...]:
   )
   said = re.sub(r'{\w+}', ' ', ' '.join(formats)).split()
   return tuple(dict.fromkeys((*TAGS, *said)))
-
-
-def first_words(text: str, count: int) -> str:
-  """Cuts a text to its first words: `shorten` where a word is a token."""
-  words = text.split()
-  return text if len(words) <= count else ' '.join(words[:count])

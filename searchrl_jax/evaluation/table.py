@@ -145,11 +145,6 @@ def markdown(rows: Sequence[Mapping[str, str]]) -> str:
   return '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines)
 
 
-def comparison(rows: Sequence[Mapping[str, str]]) -> table.Table:
-  """The comparison as a table for a terminal."""
-  return _rich(['method', *COLUMNS], [list(row.values()) for row in rows])
-
-
 def evaluations(rows: Iterable[metrics.Row]) -> table.Table:
   """The evaluations of one run as a table for a terminal.
 

@@ -124,16 +124,6 @@ def append(buffer, new, length_R, count_R, *, layer, axis: int):
   return jax.vmap(write_row)(buffer, new, length_R, count_R)
 
 
-def select(cache: Cache, rows) -> Cache:
-  """The given rows in the given order; a row may be taken more than once."""
-  rows = jnp.asarray(rows)
-  return Cache(
-    k=tuple(jnp.take(k, rows, axis=0) for k in cache.k),
-    v=tuple(jnp.take(v, rows, axis=0) for v in cache.v),
-    length_R=jnp.take(cache.length_R, rows),
-  )
-
-
 def repeat(cache: Cache, times: int) -> Cache:
   """Shares each prefilled row: row b becomes rows b * times ... + times - 1."""
   return Cache(

@@ -30,6 +30,18 @@ from searchrl_jax.types import (
   Targets,
 )
 
+# Means over the tokens that trained: nothing where there were none.
+_OF_TOKENS = (
+  'logp',
+  'entropy',
+  'kl',
+  'ratio_max',
+  'clip_low_fraction',
+  'clip_high_fraction',
+  'off_policy_weight',
+  'sampler_learner_gap',
+)
+
 _spread = jax.jit(spread)
 _token_weighted_mean = jax.jit(token_weighted_mean)
 
@@ -68,7 +80,7 @@ class Experience:
   def __init__(
     self,
     recipe: Recipe,
-    play: Callable[[Sequence[Question], Any, int], Groups],
+    play: Callable[[Sequence[Question], Any, int, int], Groups],
     questions: Iterator[Sequence[Question]],
     *,
     config: ExperienceConfig,
@@ -84,7 +96,8 @@ class Experience:
     """
     Args:
       recipe: environment, score and credit of the method.
-      play: (questions, params, step) -> groups, by the current weights.
+      play: (questions, params, step, round) -> groups, by the current
+        weights; rounds after 0 redraw.
       questions: batches of B questions.
       config: how rollouts become a batch.
       packing: shape of packed rows.
@@ -125,6 +138,8 @@ class Experience:
         advantage_BGS, scores, batch
       )
     metrics |= token_counts(groups) | self._describe()
+    if not batch.sampled.any():  # a mean of nothing is not 0
+      metrics |= dict.fromkeys(_OF_TOKENS)
     return Collected(batch, targets, metrics)
 
   def _pack(self, groups, scores, advantage_BGS):
@@ -144,24 +159,14 @@ class Experience:
 
   def _draw(self, step, params):
     """Rolls out a batch; redraws silent groups where configured."""
-    groups, scores = self._round(step, params, next(self._questions))
+    groups, scores = self._round(step, 0, params)
     metrics = self._measure(groups, scores)
     silent_B = self._silent(scores)
     metrics['zero_spread_fraction'] = float(silent_B.mean())
-    valid = np.asarray(scores.valid)
-    metrics['invalid_fraction'] = float(1 - valid.mean())
-    metrics['reward'] = (
-      float(np.asarray(scores.outcome)[valid].mean()) if valid.any() else None
-    )
-    if metrics['invalid_fraction'] > self._config.max_invalid_fraction:
-      raise TrainingStoppedError(
-        f'{metrics["invalid_fraction"]:.0%} of the outcomes of step {step} are '
-        'invalid: check the judge, or raise experience.max_invalid_fraction.'
-      )
-    for _ in range(self._config.redraws):
+    for number in range(1, self._config.redraws + 1):
       if not silent_B.any():
         break
-      fresh = self._round(step, params, next(self._questions))
+      fresh = self._round(step, number, params)
       groups, scores = replace_silent(
         groups, scores, silent_B, *fresh, self._silent(fresh[1])
       )
@@ -171,14 +176,21 @@ class Experience:
   def _silent(self, scores):
     return np.asarray(self._zero_spread(scores.outcome, scores.valid))
 
-  def _round(self, step, params, questions):
+  def _round(self, step, number, params):
+    """One batch of questions, rolled out and scored."""
     with self._clock('rollout'):
-      groups = self._play(questions, params, step)
+      groups = self._play(next(self._questions), params, step, number)
     with self._clock('rewards'):
       scores = self._recipe.score(groups)
       if self._config.overlong_margin:
         scores = self._penalise(groups, scores)
-      return groups, scores
+    invalid = 1 - float(np.mean(scores.valid))
+    if invalid > self._config.max_invalid_fraction:
+      raise TrainingStoppedError(
+        f'{invalid:.0%} of the outcomes of step {step} are invalid: check the '
+        'judge, or raise experience.max_invalid_fraction.'
+      )
+    return groups, scores
 
   def _penalise(self, groups, scores):
     """Lowers the outcome of trajectories that come close to the limit."""

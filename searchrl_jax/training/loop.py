@@ -155,7 +155,8 @@ class _Pending:
       return
     self.close()
     row, device_metrics = self._held
-    row |= combine(jax.device_get(device_metrics)) | self._spent
+    # What a source says of its batch stands over what the update says.
+    row = combine(jax.device_get(device_metrics)) | row | self._spent
     self._held = self._spent = None
     self._log(row)
     nothing_done = row['skipped'] == len(device_metrics)

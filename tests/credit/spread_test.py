@@ -90,13 +90,6 @@ def test_order_of_arrival_does_not_matter():
     )
 
 
-def test_spread_rollouts():
-  actual = spread.spread_rollouts(jnp.array([[0.5, 4.0]]), batch_of())
-  np.testing.assert_array_equal(
-    actual, [[0, 0.5, 0.5, 0, 0.5, 0, 4, 4], [0.5, 0.5, 0, 0, 0, 0, 0, 0]]
-  )
-
-
 def test_token_weighted_mean():
   # Turns of 20, 80, 20 tokens: (20 * 1.0972 + 80 * .4036 + 20 * 1.0972) / 120.
   turn = np.repeat([0, 1, 2, 3], [20, 80, 20, 5])[None]

@@ -25,7 +25,7 @@ def make(**changes):
     'max_turns': 2,
     'topk': 3,
     'max_observation': 100,
-    'shorten': wording.first_words,
+    'shorten': lambda text, count: ' '.join(text.split(' ')[:count]),
   }
   return search_r1.SearchR1(**(settings | changes))
 

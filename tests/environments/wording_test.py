@@ -105,8 +105,3 @@ def test_a_template_comes_from_a_file(tmp_path):
     wording.template_from(path)
   with pytest.raises(ValueError, match='no such prompt template'):
     wording.template_from(tmp_path / 'none.txt')
-
-
-def test_first_words_cuts_to_a_number_of_words():
-  assert wording.first_words('a  b\nc', 3) == 'a  b\nc'
-  assert wording.first_words('a  b\nc', 2) == 'a b'

@@ -171,5 +171,3 @@ def test_tables_for_a_terminal():
   text = printed(table.evaluations(rows))
   assert '0.800 ± 0.010' in text and '0.700' in text and '—' in text
   assert '[red]nq' in text  # data, not markup
-  text = printed(table.comparison(table.compare({'CW-GRPO': [RUN] * 3})))
-  assert 'CW-GRPO' in text and '0.700 ± 0.000' in text

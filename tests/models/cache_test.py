@@ -189,19 +189,6 @@ def test_a_shared_prompt_continues_as_if_prefilled_alone(
     np.testing.assert_allclose(hidden[r], expected[start:], **CLOSE)
 
 
-def test_selected_rows_keep_their_history(plain, noisy, whole):
-  model, params, rollout = build(plain, noisy)
-  rows = rows_of(plain, (4, 7, 5))
-  step = jax.jit(model.apply_cached)
-  cache = model.empty_cache(3, 8)
-  _, cache = feed(step, rollout, cache, rows, (3, 6, 4), 6)
-  cache = caches.select(cache, [2, 0, 2])
-  rows = [rows[2], rows[0], rows[2]]
-  hidden, _ = feed(step, rollout, cache, rows, (1, 1, 1), 1)
-  for r, expected in enumerate(whole(model, params, rows)):
-    np.testing.assert_allclose(hidden[r], expected[-1:], **CLOSE)
-
-
 def test_a_decoding_loop_writes_the_cache_in_place(plain, noisy):
   # The cache is donated and carried; scratch memory stays below one layer's
   # keys: not one of the four arrays is copied, at no token.

@@ -63,7 +63,7 @@ def rollout(question, number, outcome):
   )
 
 
-def play(questions, params, step):
+def play(questions):
   return [
     [rollout(q, g, outcome) for g, outcome in enumerate(q.text.split())]
     for q in questions
@@ -98,11 +98,12 @@ class Seen:
 
   records: list
   batches: list
+  redraws: list
 
 
 def make(*rounds, config=PLAIN, logps=learner_logps, multiple=2):
   """An experience over rounds of questions given by their texts."""
-  seen = Seen([], [])
+  seen = Seen([], [], [])
 
   def questions():
     for n, texts in enumerate(itertools.cycle(rounds)):
@@ -110,9 +111,13 @@ def make(*rounds, config=PLAIN, logps=learner_logps, multiple=2):
       seen.batches.append(n)
       yield batch
 
+  def seen_play(questions, params, step, redraw):
+    seen.redraws.append(redraw)
+    return play(questions)
+
   return Experience(
     types.Recipe(None, score, grpo.turn_advantages),
-    play,
+    seen_play,
     questions(),
     config=config,
     packing=sources.Packing(length=12, multiple=multiple),
@@ -174,13 +179,10 @@ def test_the_learner_may_give_old_and_reference():
 
 
 def test_what_a_step_says_of_itself():
-  """Of 8 trajectories one is invalid, two of four groups are silent. Mean
-  reward of the valid: 4 / 7. Sampled: (1 + 2) / 2 tokens, given: 2."""
+  """Two of four groups are silent. Sampled: (1 + 2) / 2 tokens, given: 2."""
   experience, _ = make(['1 0', '1 1', '0 ?', '1 0'])
   metrics = experience.collect(3, 2.0).metrics
   assert metrics['zero_spread_fraction'] == 0.5
-  assert metrics['invalid_fraction'] == 1 / 8
-  np.testing.assert_allclose(metrics['reward'], 4 / 7, rtol=1e-6)
   assert metrics['sampled_tokens'] == 1.5
   assert metrics['given_tokens'] == 2
   assert metrics['searches'] == 1.0
@@ -234,11 +236,11 @@ def test_too_many_invalid_outcomes_stop_the_run_in_one_line():
   assert '\n' not in str(e.value)
 
 
-def test_without_any_valid_outcome_there_is_no_reward():
+def test_where_nothing_trains_there_is_no_mean_over_tokens():
   config = dataclasses.replace(PLAIN, max_invalid_fraction=1.0)
   experience, _ = make(['? ?'], config=config)
   collected = experience.collect(1, 2.0)
-  assert collected.metrics['reward'] is None
+  assert collected.metrics['entropy'] is None  # not 0: that would be alarming
   assert collected.metrics['token_weighted_mean'] is None
   assert not collected.batch.sampled.any()
 
@@ -331,3 +333,4 @@ def test_redraws_end_where_every_round_is_silent():
   experience, seen = make(['1 1', '0 0'], config=config)
   experience.collect(1, 2.0)
   assert len(seen.batches) == 1 + 3
+  assert seen.redraws == [0, 1, 2, 3]  # each with keys of its own
