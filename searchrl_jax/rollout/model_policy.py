@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 from searchrl_jax import tokenizer as tokenizers
 from searchrl_jax.rollout import device
 from searchrl_jax.rollout.policy import Said
+from searchrl_jax.rollout.programs import Program
 from searchrl_jax.rollout.sampling import question_hash
 from searchrl_jax.rollout.stops import compile_stops
 from searchrl_jax.types import Sampling
@@ -99,7 +100,7 @@ class ModelPolicy:
   @property
   def compiled_programs(self) -> int:
     """Programs compiled so far for prefill, extend and decode."""
-    return sum(p._cache_size() for p in self._programs.values())
+    return sum(program.compiled for program in self._programs.values())
 
   def _program(self, function, specs, out_specs, donate, **static):
     """A jitted, row-sharded version of a function of `device.py`."""
@@ -113,7 +114,7 @@ class ModelPolicy:
         out_specs=out_specs,
         check_vma=False,
       )
-      self._programs[name] = jax.jit(sharded, donate_argnums=donate)
+      self._programs[name] = Program(sharded, donate_argnums=donate)
     return self._programs[name]
 
   # --- the protocol ---

@@ -28,6 +28,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 
 from searchrl_jax import sharding
+from searchrl_jax.rollout.programs import Program
 from searchrl_jax.training import losses
 from searchrl_jax.training.aggregation import Counts, count
 from searchrl_jax.training.logps import token_logps
@@ -75,9 +76,9 @@ class Gradients:
   See `make_gradients`.
   """
 
-  _begin: Any
-  _count: Any
-  _accumulate: Any
+  _begin: Program
+  _count: Program
+  _accumulate: Program
   _mesh: Mesh
   _micro_rows: int
 
@@ -99,9 +100,9 @@ class Gradients:
   def compiled_programs(self) -> dict[str, int]:
     """Programs compiled so far: one each per L."""
     return {
-      'begin': self._begin._cache_size(),
-      'count': self._count._cache_size(),
-      'accumulate': self._accumulate._cache_size(),
+      'begin': self._begin.compiled,
+      'count': self._count.compiled,
+      'accumulate': self._accumulate.compiled,
     }
 
 
@@ -155,9 +156,9 @@ def make_gradients(
     return grads, losses.combine(sums, {**metrics, 'loss': value})
 
   return Gradients(
-    jax.jit(begin, out_shardings=(*grads_and_sums, whole)),
-    jax.jit(add_counts, donate_argnums=0, out_shardings=whole),
-    jax.jit(accumulate, donate_argnums=(1, 2), out_shardings=grads_and_sums),
+    Program(begin, out_shardings=(*grads_and_sums, whole)),
+    Program(add_counts, donate_argnums=0, out_shardings=whole),
+    Program(accumulate, donate_argnums=(1, 2), out_shardings=grads_and_sums),
     mesh,
     micro_rows,
   )
@@ -168,7 +169,7 @@ class Update:
   """`update(state, batch, targets) -> (state, metrics)`; see `make_update`."""
 
   gradients: Gradients
-  _apply: Any
+  _apply: Program
 
   def __call__(
     self, state: TrainState, batch: Batch, targets: Targets
@@ -177,7 +178,7 @@ class Update:
 
   def compiled_programs(self) -> dict[str, int]:
     """Programs compiled so far, those of the (shared) gradients included."""
-    applied = {'apply': self._apply._cache_size()}
+    applied = {'apply': self._apply.compiled}
     return self.gradients.compiled_programs() | applied
 
 
@@ -220,7 +221,7 @@ def make_update(
 
   # Nothing of the result has room for the gradients: only the state, which
   # the result replaces, can be donated.
-  apply = jax.jit(apply, donate_argnums=0, out_shardings=(shardings, whole))
+  apply = Program(apply, donate_argnums=0, out_shardings=(shardings, whole))
   return Update(gradients, apply)
 
 
@@ -228,7 +229,7 @@ def make_update(
 class LearnerLogps:
   """`logps(params, batch) -> logps_NL`; see `make_learner_logps`."""
 
-  _forward: Any
+  _forward: Program
   _mesh: Mesh
   _micro_rows: int
 
@@ -246,7 +247,7 @@ class LearnerLogps:
     return np.concatenate(jax.device_get(parts))[:rows]
 
   def compiled_programs(self) -> dict[str, int]:
-    return {'forward': self._forward._cache_size()}
+    return {'forward': self._forward.compiled}
 
 
 def make_learner_logps(
@@ -266,7 +267,7 @@ def make_learner_logps(
   def forward(params, batch):
     return scores(params, batch)[0]
 
-  return LearnerLogps(jax.jit(forward, out_shardings=whole), mesh, micro_rows)
+  return LearnerLogps(Program(forward, out_shardings=whole), mesh, micro_rows)
 
 
 def _neutral(name):
