@@ -18,9 +18,9 @@ import time
 
 import jax
 
-from experiments import cli, cwgrpo, parts, phases
+from experiments import cli, cwgrpo
+from experiments.assembly import assemble
 from searchrl_jax.training import loop
-from searchrl_jax.training.clock import Clock
 
 _DEMONSTRATIONS = 60
 _STEPS = 8  # counted
@@ -33,60 +33,33 @@ def main(config) -> None:
     config.training.steps = _STEPS + 1
     # Every trajectory is trained on, whatever its advantage.
     config.experience.skip_zero_advantage = False
-  parts.make_devices(config)
-  seed, clock = cli.SEED.value, Clock()
-  tokenizer = parts.make_tokenizer(config)
-  environment = parts.make_environment(config, tokenizer)
-  data, mesh = parts.make_data(config, seed), parts.make_mesh(config)
-  model = parts.make_model_of(config, tokenizer)
-  rows = config.rollout.questions * config.rollout.group
-  player = parts.make_player(
-    config,
-    model,
-    environment,
-    tokenizer,
-    data.resolve,
-    mesh,
-    seed=seed,
-    rows=rows,
-  )
-  learner = phases.Learner(config, model, mesh, seed)
-  stages = phases.warm_start_phases(
-    config, learner, environment, tokenizer, data, clock, seed
-  )
-  stages.append(
-    phases.experience_phase(
-      config,
-      learner,
-      cwgrpo.recipe(config, environment),
-      player,
-      phases.train_questions(config, data, seed),
-      clock,
-      record=lambda *step: None,
-      keep=lambda state: None,
-      reference=lambda: learner.params,
-    )
+  run = assemble(cwgrpo.recipe, config, cli.SEED.value)
+  stages = run.phases(
+    record=lambda *step: None,
+    keep=lambda state: None,
+    reference=lambda: run.learner.params,
   )
   rows_logged, moments = [], []
 
   def after_step(step, phase, in_phase, state):
-    with clock('update'):
+    with run.clock('update'):
       jax.block_until_ready(state.params)
-    moments.append((time.perf_counter(), clock.snapshot()))
+    moments.append((time.perf_counter(), run.clock.snapshot()))
 
   hooks = loop.Hooks(
     log=rows_logged.append, evaluate=after_step, save=lambda *step: None
   )
   loop.train(
     stages,
-    learner.init(),
+    run.learner.init(),
     done=0,
-    clock=clock,
+    clock=run.clock,
     hooks=hooks,
     save_every=_DEMONSTRATIONS + _STEPS + 1,
     max_skipped=0,
   )
   counted = rows_logged[-_STEPS:]
+  rows = config.rollout.questions * config.rollout.group
   tokens = rows * sum(
     row['sampled_tokens'] + row['given_tokens'] for row in counted
   )
@@ -94,8 +67,7 @@ def main(config) -> None:
   result = {
     'rollout_tokens_per_s': tokens / (after['rollout'] - before['rollout']),
     'update_tokens_per_s': tokens / (after['update'] - before['update']),
-    'compiled_programs': learner.compiled_programs
-    + player.policy.compiled_programs,
+    'compiled_programs': run.compiled_programs,
     'peak_rss_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     'seconds_per_step': (ended - began) / _STEPS,
     'steps': _STEPS,

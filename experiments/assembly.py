@@ -1,0 +1,115 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a run, put together; nothing is written or learned yet."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import ml_collections
+
+from experiments import checks, parts, phases
+from experiments.player import Player
+from searchrl_jax.tokenizer import Tokenizer
+from searchrl_jax.training.clock import Clock
+from searchrl_jax.training.loop import Phase
+from searchrl_jax.types import Environment, Recipe
+
+# (config, environment) -> the parts of a method.
+MakeRecipe = Callable[[ml_collections.ConfigDict, Environment], Recipe]
+
+
+@dataclasses.dataclass(frozen=True)
+class Assembly:
+  """What a run consists of."""
+
+  config: ml_collections.ConfigDict
+  seed: int
+  tokenizer: Tokenizer
+  recipe: Recipe
+  data: parts.Data
+  player: Player
+  learner: phases.Learner
+  questions: Any  # batches of training questions; resumable
+  clock: Clock
+
+  @property
+  def compiled_programs(self) -> int:
+    """Programs compiled so far, of rollouts and updates."""
+    return self.learner.compiled_programs + self.player.policy.compiled_programs
+
+  def phases(self, *, record, keep, reference) -> list[Phase]:
+    """What the run goes through; see `phases.experience_phase`."""
+    config, environment = self.config, self.recipe.environment
+    stages = phases.warm_start_phases(
+      config,
+      self.learner,
+      environment,
+      self.tokenizer,
+      self.data,
+      self.clock,
+      self.seed,
+    )
+    if config.training.steps:
+      experience = phases.experience_phase(
+        config,
+        self.learner,
+        self.recipe,
+        self.player,
+        self.questions,
+        self.clock,
+        record=record,
+        keep=keep,
+        reference=reference,
+      )
+      stages.append(experience)
+    if not sum(stage.steps for stage in stages):
+      raise ValueError(
+        'there is nothing to do: every phase of this config has 0 steps.'
+      )
+    return stages
+
+
+def assemble(
+  make_recipe: MakeRecipe, config: ml_collections.ConfigDict, seed: int
+) -> Assembly:
+  """Puts the parts of a run together.
+
+  Raises:
+    ValueError: something in the config or the files is wrong.
+  """
+  checks.require_sense(config)
+  parts.make_devices(config)
+  tokenizer = parts.make_tokenizer(config)
+  # A method may have a grammar of its own: from here on the recipe's counts.
+  recipe = make_recipe(config, parts.make_environment(config, tokenizer))
+  data = parts.make_data(config, seed)
+  checks.require_playable(
+    recipe,
+    tokenizer,
+    data.known_questions(),
+    context=config.rollout.context,
+  )
+  mesh = parts.make_mesh(config)
+  model = parts.make_model_of(config, tokenizer)
+  player = parts.make_player(
+    config,
+    model,
+    recipe.environment,
+    tokenizer,
+    data.resolve,
+    mesh,
+    seed=seed,
+    rows=config.rollout.questions * config.rollout.group,
+  )
+  return Assembly(
+    config,
+    seed,
+    tokenizer,
+    recipe,
+    data,
+    player,
+    phases.Learner(config, model, mesh, seed),
+    phases.train_questions(config, data, seed),
+    Clock(),
+  )
