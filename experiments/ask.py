@@ -19,7 +19,10 @@ from searchrl_jax.types import Question, Sampling, Turn
 
 _ASK = flags.DEFINE_string('ask', '', 'One question, instead of a dialogue.')
 _STEP = flags.DEFINE_string(
-  'step', saved.NEWEST, 'A step, "newest", or "best" by quick evaluation.'
+  'step',
+  saved.NEWEST,
+  'A number, "newest", "best" (by the em of quick evaluations) or '
+  '"warm_start".',
 )
 _TEMPERATURE = flags.DEFINE_float(
   'temperature', 0.0, '0 is greedy.', lower_bound=0.0
@@ -49,7 +52,7 @@ def main(config) -> None:
   if _ASK.value:
     _answer(run, _ASK.value, corpus)
     return
-  print(f'weights of step {run.step}, corpus {corpus}; questions such as:')
+  print(f'weights of step {run.step}, corpus {corpus}. Ask in this form:')
   for question in run.data.test[:_EXAMPLES]:
     print(f'  {question.text}')
   print('> ', end='', flush=True)
@@ -65,6 +68,7 @@ def main(config) -> None:
 
 def _answer(run: saved.Saved, text: str, corpus: str) -> None:
   question = Question(id=text, text=text, answers=(), corpus=corpus)
+  known = [one for one in run.data.test if one.text == text]
   ((trajectory,),) = run.player.play(
     [question],
     group=1,
@@ -77,6 +81,8 @@ def _answer(run: saved.Saved, text: str, corpus: str) -> None:
     print(f'no answer: {trajectory.status.value}')
   else:
     print(f'answer: {trajectory.answer}')
+  if known:
+    print(f'gold: {" or ".join(known[0].answers)}')
 
 
 def _show(question: Question, rollout: int, turn: Turn) -> None:

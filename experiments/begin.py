@@ -15,8 +15,6 @@ import jax
 
 from searchrl_jax import checkpoint
 
-_PLACE = 'warm_start'
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +23,9 @@ class _Weights:
 
   params: Any
   step: Any
+
+
+WARM_START = 'warm_start'  # its folder in a workdir
 
 
 def begin(config, learner, checkpoints, questions, counters) -> tuple[Any, int]:
@@ -42,8 +43,8 @@ def begin(config, learner, checkpoints, questions, counters) -> tuple[Any, int]:
     return restored.state, restored.step
   if config.init_from:
     place = pathlib.Path(config.init_from)
-    if (place / _PLACE).is_dir():
-      place = place / _PLACE
+    if (place / WARM_START).is_dir():
+      place = place / WARM_START
     step, params = checkpoint.restore_params(place, state.params)
     print(f'beginning with the weights of step {step} in {place}.')
     state = learner.init_with(params)
@@ -56,7 +57,7 @@ def keep_warm_start(workdir: pathlib.Path, identity, state) -> None:
   After a kill between this and the next checkpoint the same weights are
   computed again, bit for bit, and are found here already.
   """
-  place = workdir / _PLACE
+  place = workdir / WARM_START
   if checkpoint.saved_steps(place):
     return
   kept = checkpoint.Checkpoints(place, identity, keep=2, best_metric='none')
@@ -73,4 +74,4 @@ def keep_warm_start(workdir: pathlib.Path, identity, state) -> None:
 
 def reference(workdir: pathlib.Path, template) -> Any:
   """The weights that `keep_warm_start` kept."""
-  return checkpoint.restore_params(workdir / _PLACE, template)[1]
+  return checkpoint.restore_params(workdir / WARM_START, template)[1]

@@ -44,6 +44,12 @@ def run(main: Callable[[ml_collections.ConfigDict], int | None]) -> None:
   was wrong; Ctrl-C with 130.
   """
 
+  # Listed by --help of every entry point, not only by --helpfull.
+  for holder in (CONFIG, WORKDIR, SEED):
+    flags.FLAGS.register_key_flag_for_module(
+      sys.argv[0], flags.FLAGS[holder.name]
+    )
+
   def guarded(_):
     logging.set_verbosity(logging.WARNING)
     try:
@@ -52,7 +58,7 @@ def run(main: Callable[[ml_collections.ConfigDict], int | None]) -> None:
       print(f'error: {" ".join(str(error).split())}', file=sys.stderr)
       sys.exit(2)
     except KeyboardInterrupt:
-      print('stopped; the same command goes on from here.', file=sys.stderr)
+      print('stopped.', file=sys.stderr)
       sys.exit(130)
     sys.exit(code or 0)
 

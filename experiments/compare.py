@@ -8,6 +8,8 @@
 Prints a table in markdown: mean ± sample standard deviation over the seeds.
 """
 
+import sys
+
 from absl import flags
 
 from experiments import cli
@@ -23,14 +25,18 @@ _SPLIT = flags.DEFINE_string('split', 'test', 'The evaluated questions.')
 def main(config) -> None:
   """Prints the table."""
   del config  # every workdir has its own
-  methods = {}
+  methods, settings = {}, set()
   for spec in _RUNS.value:
     name, equals, places = spec.partition('=')
     if not (name and equals and places):
       raise ValueError(f'--runs={spec} is not of the form NAME=DIR,DIR.')
     methods[name] = [_read(place) for place in places.split(',')]
+    settings |= {_length(place) for place in places.split(',')}
   if not methods:
     raise ValueError('nothing to compare; give --runs=NAME=DIR,DIR.')
+  if len(settings) > 1:
+    shown = ', '.join(f'{steps} steps and n={n}' for steps, n in settings)
+    print(f'WARNING: these runs are not alike: {shown}.', file=sys.stderr)
   print(table.markdown(table.compare(methods)))
 
 
@@ -41,6 +47,12 @@ def _read(workdir: str) -> table.Run:
     split=_SPLIT.value,
     trajectories=section['questions'] * section['group'],
   )
+
+
+def _length(workdir: str) -> tuple[int, int]:
+  """Steps of experience, and questions of the final evaluation."""
+  config = workdirs.read_config(workdir)
+  return config['training']['steps'], config['evaluation']['final_questions']
 
 
 if __name__ == '__main__':

@@ -22,7 +22,10 @@ from searchrl_jax.types import Sampling
 from searchrl_jax.workdir import read_config
 
 _STEP = flags.DEFINE_string(
-  'step', saved.NEWEST, 'A step, "newest", or "best" by quick evaluation.'
+  'step',
+  saved.NEWEST,
+  'A number, "newest", "best" (by the em of quick evaluations) or '
+  '"warm_start".',
 )
 _SPLIT = flags.DEFINE_enum(
   'split', 'test', ['validation', 'test'], 'Questions to ask.'

@@ -102,6 +102,10 @@ def _learn(
       save_every=run.config.checkpoint.every,
       max_skipped=run.config.training.max_skipped,
     )
+  except KeyboardInterrupt:
+    last = checkpoints.latest() or 0
+    print(f'the same command goes on after step {last}, the last one saved.')
+    raise
   except TrainingStoppedError as error:
     last = checkpoints.latest()
     good = 'There is no' if last is None else f'Step {last} is the last good'

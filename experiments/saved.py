@@ -4,12 +4,14 @@
 
 import dataclasses
 import importlib
+import pathlib
 from typing import Any
 
 import jax
 import ml_collections
 
 from experiments import evaluations, parts
+from experiments.begin import WARM_START
 from experiments.configs import base
 from experiments.player import Player
 from searchrl_jax import checkpoint
@@ -39,7 +41,8 @@ def load(
 
   Args:
     workdir: of a run.
-    step: a number, `newest`, or `best` by the quick evaluation.
+    step: a number, `newest`, `best` by the quick evaluation, or `warm_start`,
+      the weights that experience began with.
     changes: dotted config keys to change, such as `data.corpus`.
     rows: trajectories played at a time.
 
@@ -58,8 +61,11 @@ def load(
   data = parts.make_data(config, identity['seed'])
   model = parts.make_model_of(config, tokenizer)
   template = jax.eval_shape(model.init, jax.random.key(0))
+  place = pathlib.Path(workdir)
+  if step == WARM_START:
+    place, step = place / WARM_START, NEWEST
   number, params = checkpoint.restore_params(
-    workdir, template, step=_number(workdir, step)
+    place, template, step=_number(workdir, step)
   )
   player = parts.make_player(
     config,
@@ -95,7 +101,8 @@ def _number(workdir: str, step: str) -> int | None:
     return int(step)
   if step != BEST:
     raise ValueError(
-      f'step is {step!r}; give a number, {NEWEST!r} or {BEST!r}.'
+      f'step is {step!r}; give a number, {NEWEST!r}, {BEST!r} or '
+      f'{WARM_START!r}.'
     )
   best = checkpoint.best_step(workdir, evaluations.QUICK)
   if best is None:

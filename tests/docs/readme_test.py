@@ -125,7 +125,7 @@ def test_modules_to_run_exist():
   named = {
     name for line in TYPED for name in re.findall(r'python -m ([\w.]+)', line)
   }
-  expected = {'sft', 'grpo', 'cwgrpo', 'evaluate', 'ask', 'late'}
+  expected = {'sft', 'grpo', 'cwgrpo', 'evaluate', 'ask', 'compare', 'late'}
   assert {f'experiments.{name}' for name in expected} == named
   for name in named:
     assert module_file(name), f'python -m {name}'

@@ -10,9 +10,16 @@ from searchrl_jax import workdir as workdirs
 from searchrl_jax.metrics import JsonLines
 
 
-def finished(workdir, em):
+def finished(workdir, em, steps=2):
   """A workdir as a run of two steps of 2 x 4 rollouts leaves it."""
-  workdirs.write_config(workdir, {'rollout': {'questions': 2, 'group': 4}})
+  workdirs.write_config(
+    workdir,
+    {
+      'rollout': {'questions': 2, 'group': 4},
+      'training': {'steps': steps},
+      'evaluation': {'final_questions': 8},
+    },
+  )
   metrics = JsonLines(workdir / 'metrics.jsonl')
   for step in (1, 2):
     metrics.append(
@@ -52,6 +59,16 @@ def test_two_seeds_of_a_method(tmp_path, start):
     '| Ours | 0.600 ± 0.141 | 0.700 ± 0.141 | 2.00 ± 0.00 |'
   )
   assert '| 160 ± 0 | 4 ± 0 |' in row
+
+
+def test_runs_that_are_not_alike_are_not_compared_in_silence(tmp_path, start):
+  long, short = tmp_path / 'long', tmp_path / 'short'
+  finished(long, 0.5, steps=9), finished(short, 0.5)
+  alike = start('compare', f'--runs=A={short}', f'--runs=B={short}')
+  assert not alike.err
+  shown = start('compare', f'--runs=A={long}', f'--runs=B={short}')
+  assert shown.code == 0 and 'not alike' in shown.err
+  assert '9 steps and n=8' in shown.err and '2 steps and n=8' in shown.err
 
 
 @pytest.mark.parametrize('runs', ['Ours', '=x', 'Ours='])

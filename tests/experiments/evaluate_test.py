@@ -160,12 +160,21 @@ def test_a_partial_batch_compiles_nothing(learned):
 def test_ask_one_question(start, learned):
   workdir, _ = learned
   run = saved.load(str(workdir), step='newest', changes={}, rows=1)
-  question = run.data.test[0].text
-  ended = start('ask', f'--workdir={workdir}', f'--ask={question}')
+  question = run.data.test[0]
+  ended = start('ask', f'--workdir={workdir}', f'--ask={question.text}')
   assert ended.code == 0, ended.err
   lines = ended.out.splitlines()
   assert lines[0].startswith('  agent  ')
-  assert lines[-1].startswith(('answer: ', 'no answer: '))
+  assert lines[-2].startswith(('answer: ', 'no answer: '))
+  assert lines[-1] == f'gold: {question.answers[0]}'  # it knows the question
+
+
+def test_the_weights_experience_began_with_can_be_played(learned):
+  workdir, _ = learned
+  began = saved.load(str(workdir), step='warm_start', changes={}, rows=1)
+  newest = saved.load(str(workdir), step='newest', changes={}, rows=1)
+  assert began.step < newest.step
+  assert began.player.describe() != newest.player.describe()
 
 
 def test_turns_are_shown_while_they_happen(start, learned):

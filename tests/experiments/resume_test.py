@@ -187,7 +187,10 @@ def test_three_and_three_steps_are_six_with_everything_on(
   with interrupted(5):  # written in the midst of step 6, two after a save
     ended = learn('grpo', broken, *command)
   assert ended.code == 130
-  assert ended.err == 'stopped; the same command goes on from here.\n'
+  assert ended.err == 'stopped.\n'
+  assert (
+    'the same command goes on after step 4, the last one saved.' in ended.out
+  )
   assert (broken / 'report.html').exists()  # of what there is
   assert steps_of(rows_of(broken, 'metrics.jsonl'))[-1] == 5
   assert checkpoint.saved_steps(broken)[-1] == 4
