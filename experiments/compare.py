@@ -35,7 +35,9 @@ def main(config) -> None:
   if not methods:
     raise ValueError('nothing to compare; give --runs=NAME=DIR,DIR.')
   if len(settings) > 1:
-    shown = ', '.join(f'{steps} steps and n={n}' for steps, n in settings)
+    shown = ', '.join(
+      f'{steps} steps and n={n}' for steps, n in sorted(settings)
+    )
     print(f'WARNING: these runs are not alike: {shown}.', file=sys.stderr)
   print(table.markdown(table.compare(methods)))
 

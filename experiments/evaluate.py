@@ -53,18 +53,8 @@ def main(config) -> None:
   questions = getattr(run.data, _SPLIT.value)
   section = run.config.rollout
   sampling = Sampling(_TEMPERATURE.value, section.top_k, section.top_p)
-
-  def play(batch, _):
-    return run.player.play(
-      batch,
-      group=1,
-      purpose=f'evaluation/{_SPLIT.value}',
-      step=0,
-      sampling=sampling,
-    )
-
   row = evaluate(
-    play,
+    run.player.evaluating(_SPLIT.value, sampling),
     recipes.outcome_score(run.config, run.recipe.environment),
     questions,
     split=_SPLIT.value,

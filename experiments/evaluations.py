@@ -73,17 +73,11 @@ class Evaluations:
 
   def _run(self, step, phase, state, split, sampling):
     questions = getattr(self._data, split)
-
-    def play(batch, _):
-      return self._player.play(
-        batch, group=1, purpose=f'evaluation/{split}', step=0, sampling=sampling
-      )
-
     compiled = self._compiled()
     with self._clock('evaluation'):
       self._player.load(state.params)
       row = evaluate(
-        play,
+        self._player.evaluating(split, sampling),
         self._recipe.score,
         questions,
         split=split,

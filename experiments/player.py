@@ -100,3 +100,24 @@ class Player:
         watch=watch,
       )
     return groups
+
+  def evaluating(
+    self, split: str, sampling: Sampling
+  ) -> Callable[[Sequence[Question], float], Groups]:
+    """What `evaluation.evaluate` plays with: one rollout of every question.
+
+    The same keys whoever evaluates and after whatever step, so that the
+    command repeats what the run reported of itself.
+    """
+
+    def play(questions, temperature):
+      del temperature  # part of the sampling
+      return self.play(
+        questions,
+        group=1,
+        purpose=f'evaluation/{split}',
+        step=0,
+        sampling=sampling,
+      )
+
+    return play
