@@ -23,7 +23,7 @@ from searchrl_jax.data.world import SPLITS, WorldConfig, Worlds, vocabulary
 from searchrl_jax.environments import wording as wordings
 from searchrl_jax.environments.search_r1 import SearchR1
 from searchrl_jax.evaluation.evaluate import stratified
-from searchrl_jax.models.config import DecoderConfig
+from searchrl_jax.models.config import DecoderConfig, Remat
 from searchrl_jax.models.decoder import Model, make_model
 from searchrl_jax.retrieval.bm25 import BM25Options
 from searchrl_jax.retrieval.corpus import read_corpus
@@ -99,17 +99,20 @@ def make_model_of(
   config: ml_collections.ConfigDict, tokenizer: tokenizers.Tokenizer
 ) -> Model:
   """A decoder with the vocabulary of the tokenizer."""
-  section = config.model.to_dict()
-  name = section.pop('compute_dtype')
+  section = config.model
   try:
-    dtype = jnp.dtype(name)
+    dtype = jnp.dtype(section.compute_dtype)
   except TypeError:
     raise ValueError(
-      f'model.compute_dtype is {name!r}: choose "float32" or "bfloat16".'
+      f'model.compute_dtype is {section.compute_dtype!r}: choose "float32" or '
+      '"bfloat16".'
     ) from None
   return make_model(
     DecoderConfig(
-      vocabulary=len(tokenizer.token_bytes), compute_dtype=dtype, **section
+      vocabulary=len(tokenizer.token_bytes),
+      compute_dtype=dtype,
+      remat=Remat(section.remat),
+      **section.sizes,
     )
   )
 

@@ -55,20 +55,34 @@ def get_config() -> ml_collections.ConfigDict:
   config.tokenizer = 'words'  # 'words' (of the world) or 'bytes'
   config.chat_template = ''  # jinja file; the prompt becomes a user message
   config.model = {
-    'width': 64,
-    'layers': 3,
-    'heads': 4,
-    'kv_heads': 2,
-    'head_width': 16,
-    'mlp_width': 128,
-    'rope_base': 1000.0,
-    'norm_eps': 1e-6,
-    'qk_norm': True,
-    'attention_bias': False,
-    'tied': True,
-    'embedding_std': 0.125,
-    'remat': True,  # recomputed layers stay in cache: faster on CPU, too
-    'compute_dtype': 'float32',
+    # '': random weights of `sizes`; the name of a preset, such as
+    # 'qwen3-0.6b': random weights of its sizes; a hub id, a directory or a
+    # .gguf file: the weights that are there.
+    'name': '',
+    'param_dtype': 'float32',  # 'bfloat16' only where adapters learn
+    'compute_dtype': 'float32',  # or 'bfloat16'
+    # What the backward pass makes again: 'layer', 'products' or 'nothing'.
+    # Recomputed layers of tiny sizes stay in cache: faster on CPU, too.
+    'remat': 'layer',
+    'sizes': {  # read where the name is empty
+      'width': 64,
+      'layers': 3,
+      'heads': 4,
+      'kv_heads': 2,
+      'head_width': 16,
+      'mlp_width': 128,
+      'rope_base': 1000.0,
+      'norm_eps': 1e-6,
+      'qk_norm': True,
+      'attention_bias': False,
+      'tied': True,
+      'embedding_std': 0.125,
+    },
+  }
+  config.lora = {
+    'rank': 0,  # 0: all weights learn; above: only adapters of this rank
+    'alpha': 32.0,
+    'targets': ('q', 'k', 'v', 'o', 'gate', 'up', 'down'),
   }
   config.rollout = {
     'questions': 16,  # B, per step

@@ -25,7 +25,7 @@ def get_config():
       wording='words', max_turns=1, topk=1, max_observation=60
     )
     config.retrieval.stem = True
-    config.model.update(layers=2)
+    config.model.sizes.update(layers=2)
     # A search of the longest title takes 133 bytes, a whole demonstration 460.
     config.rollout.update(
       questions=4, group=4, max_new_tokens=144, max_tokens=288, context=512

@@ -97,7 +97,7 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
     def layer(x, layer_params):
       return block(layer_params)(x, turn, attend)
 
-    if config.remat:
+    if config.remat is configs.Remat.LAYER:
       layer = jax.checkpoint(layer, prevent_cse=False)
     x = _embed(config, params, tokens_NL)
     x, _ = lax.scan(layer, x, params['layers'])

@@ -19,7 +19,9 @@ def test_a_step_is_measured(capsys):
   sizes = {'persons': 6, 'cities': 4, 'companies': 4, 'films': 4}
   with config.unlocked():
     config.world.update(countries=3, **sizes)
-    config.model.update(width=16, layers=1, heads=2, kv_heads=1, head_width=8)
+    config.model.sizes.update(
+      width=16, layers=1, heads=2, kv_heads=1, head_width=8
+    )
     config.rollout.update(questions=2, group=2)
     config.warm_start.questions = 4
     config.warm_start.sft_optimizer.warmup_steps = 0

@@ -59,7 +59,7 @@ def everything_in(folder):
     ('--config.rollout.context=200', ['200', 'packed_length 176', 'fit']),
     ('--config.rollout.max_tokens=0', ['rollout.max_tokens is 0', '1 or more']),
     ('--config.checkpoint.keep=1', ['checkpoint.keep is 1', 'at least 2']),
-    ('--config.model.kv_heads=3', ['kv_heads', '3']),
+    ('--config.model.sizes.kv_heads=3', ['kv_heads', '3']),
     ('--config.devices=9', ['devices is 9', '8']),
     ('--config.devices=8', ['rollout.questions is 2', 'multiple of 8']),
     ('--config.experience.overlong_margin=51', ['overlong_margin', '50']),
@@ -94,7 +94,7 @@ def test_config_files(start, tmp_path):
     'from experiments.configs import base\n'
     'def get_config():\n'
     '  config = base.get_config()\n'
-    '  config.model.widht = 32\n'
+    '  config.model.sizes.widht = 32\n'
     '  return config\n'
   )
   ended = start('grpo', f'--config={tmp_path}/mine.py')
@@ -215,7 +215,11 @@ def test_cwgrpo_needs_a_judge_before_anything_is_trained(
   [
     ('grpo', '--seed=0', ['experiment ("sft" there, "grpo" now)']),
     ('sft', '--seed=1', ['seed (0 there, 1 now)']),
-    ('sft', '--config.model.width=32', ['model.width (16 there, 32 now)']),
+    (
+      'sft',
+      '--config.model.sizes.width=32',
+      ['model.sizes.width (16 there, 32 now)'],
+    ),
   ],
 )
 def test_the_workdir_of_something_else(start, mini, taught, entry, flag, words):
@@ -235,7 +239,7 @@ def test_the_workdir_of_something_else(start, mini, taught, entry, flag, words):
 
 def test_weights_of_another_model(start, mini, taught, tmp_path):
   command = (*mini, f'--workdir={tmp_path}/run', f'--config.init_from={taught}')
-  ended = start('grpo', *command, '--config.model.width=32')
+  ended = start('grpo', *command, '--config.model.sizes.width=32')
   refused(ended, '[', 'there and', 'here')
   # Nothing keeps the workdir from being used with the right one.
   assert not (tmp_path / 'run' / 'config.json').exists()

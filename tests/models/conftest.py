@@ -26,7 +26,7 @@ VARIANTS = {
   'plain': PLAIN,
   'untied-qk-norm': dataclasses.replace(PLAIN, qk_norm=True, tied=False),
   'one-kv-head-bias': dataclasses.replace(
-    PLAIN, heads=5, kv_heads=1, attention_bias=True, remat=False
+    PLAIN, heads=5, kv_heads=1, attention_bias=True, remat=config.Remat.NOTHING
   ),
   'everything': dataclasses.replace(
     PLAIN, heads=3, qk_norm=True, attention_bias=True, tied=False

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from searchrl_jax.models import config as configs
 from searchrl_jax.models import decoder
 
 
@@ -160,7 +161,7 @@ def test_gradients_reach_every_parameter(variant, noisy):
 
 def test_recomputing_layers_changes_no_gradient(plain, noisy):
   grads = []
-  for remat in (False, True):
+  for remat in configs.Remat:
     model = decoder.make_model(dataclasses.replace(plain, remat=remat))
     params = noisy(model)
     batch = layout([[(1, random_tokens(7, plain))]], 7)

@@ -97,7 +97,7 @@ def world():
     mlp_width=24,
     rope_base=100.0,
     embedding_std=0.5,  # large enough that no distribution is near uniform
-    remat=False,  # compiles faster
+    remat=configs.Remat.NOTHING,  # compiles faster
   )
   model = decoder.make_model(config)
   passages = {
