@@ -20,6 +20,10 @@ from searchrl_jax.types import Question, Recipe, Status, Trajectory
 _ANY = math.inf
 BOUNDS = {
   'devices': (0, _ANY),
+  'mesh.fsdp': (1, _ANY),
+  'mesh.tensor': (1, _ANY),
+  'memory.limit_gib': (0, _ANY),
+  'lora.rank': (0, _ANY),
   'data.questions_per_world': (1, _ANY),
   'retrieval.title_weight': (0, _ANY),
   'retrieval.k1': (0, _ANY),

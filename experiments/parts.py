@@ -130,26 +130,33 @@ def make_devices(config: ml_collections.ConfigDict) -> None:
 
 
 def make_mesh(config: ml_collections.ConfigDict) -> jax.sharding.Mesh:
-  """The mesh of a config, all of its devices along the data axis.
+  """The mesh of a config.
 
   Raises:
-    ValueError: devices are missing, or batches do not divide over them.
+    ValueError: devices are missing, or something does not divide over them.
   """
   count = config.devices or jax.device_count()
   if count > jax.device_count():
     raise ValueError(
       f'devices is {count}, but JAX sees {jax.device_count()}; ask for fewer.'
     )
+  split = config.mesh.fsdp * config.mesh.tensor
+  if count % split:
+    raise ValueError(
+      f'mesh.fsdp x mesh.tensor is {split} and does not divide devices, '
+      f'{count}; choose factors of {count}.'
+    )
+  rows = count // config.mesh.tensor  # groups of devices with their own rows
   for name, size in (
     ('rollout.questions', config.rollout.questions),
     ('training.microbatch', config.training.microbatch),
   ):
-    if size % count:
+    if size % rows:
       raise ValueError(
-        f'{name} is {size} and cannot be split over {count} devices; choose a '
-        f'multiple of {count}.'
+        f'{name} is {size} and cannot be split over {rows} devices; choose a '
+        f'multiple of {rows}.'
       )
-  return sharding.make_mesh(data=count, devices=jax.devices()[:count])
+  return sharding.make_mesh(**config.mesh, devices=jax.devices()[:count])
 
 
 def make_limits(config: ml_collections.ConfigDict) -> Limits:

@@ -181,8 +181,15 @@ def get_config() -> ml_collections.ConfigDict:
     'every': 5,  # steps between recorded ones
     'groups': 4,  # groups recorded of such a step
   }
-  # Devices along the data axis; 0 takes all. On CPU, devices are threads.
+  # Devices of the run; 0 takes all. On CPU, devices are threads.
   config.devices = 1
+  # How they share the work; what is left over is data parallel.
+  config.mesh = {
+    'fsdp': 1,  # devices over which every matrix and its moments are split
+    'tensor': 1,  # devices over which heads and inner widths are split
+  }
+  # What one device may hold; 0: what it reports, on CPU what is free.
+  config.memory = {'limit_gib': 0.0}
   return config.lock()
 
 

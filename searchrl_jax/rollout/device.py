@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec as P
 
+from searchrl_jax import sharding
 from searchrl_jax.models import cache as caches
 from searchrl_jax.rollout import sampling as sampler
 from searchrl_jax.rollout import stops
@@ -32,8 +32,9 @@ class Rows:
   hidden: Any  # [R, D] after the last token of each row
 
 
-# Rows come first in every array and live on the devices of the data axis.
-ROWS = P('data')
+# Rows come first in every array and are split as those of a training batch;
+# devices along the axis 'tensor' decode the same rows.
+ROWS = sharding.ROWS
 
 
 class Drawn(NamedTuple):

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from searchrl_jax import sharding
 from searchrl_jax import tokenizer as tokenizers
 from searchrl_jax.rollout import device
 from searchrl_jax.rollout.policy import Said
@@ -81,7 +83,11 @@ class ModelPolicy:
       stops, tokenizer.token_bytes, tokenizer.eos_ids
     )
     self._programs: dict = {}
-    self._unstack = jax.jit(model.unstack)
+    # Every device decodes with all of the weights, wherever the learner has
+    # them: gathered here, once per phase, instead of at every token.
+    self._unstack = jax.jit(
+      model.unstack, out_shardings=NamedSharding(mesh, sharding.REPLICATED)
+    )
     self._params = None
     self._sampling = Sampling()
     self._key = None
@@ -129,7 +135,7 @@ class ModelPolicy:
     tokens_BT, count_B = _pad(prompts, self.rows // group, self._capacity)
     program = self._program(
       device.prefill,
-      (P(), P('data'), P('data')),
+      (P(), device.ROWS, device.ROWS),
       device.ROWS,
       (),
       group=group,
@@ -149,7 +155,7 @@ class ModelPolicy:
         item.budget,
       )
     question_R, rollout_R, turn_R, budget_R = fields
-    rows = P('data')
+    rows = device.ROWS
     program = self._program(
       device.decode,
       (P(), device.ROWS, P(), rows, rows, rows, rows, P()),
@@ -196,7 +202,7 @@ class ModelPolicy:
       return
     ordered = [given.get(row, ()) for row in range(self.rows)]
     tokens_RT, count_R = _pad(ordered, self.rows, self._capacity)
-    rows = P('data')
+    rows = device.ROWS
     program = self._program(
       device.extend, (P(), device.ROWS, rows, rows, rows), device.ROWS, (1,)
     )
