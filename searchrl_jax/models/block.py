@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from searchrl_jax.models.config import DecoderConfig
+from searchrl_jax.models.rope import rotate
 
 # Logical axes of the parameters of one layer, for a sharding table to read.
 ATTENTION_AXES = {
@@ -47,31 +48,6 @@ def rms_norm(x, scale, eps: float):
   y = x.astype(jnp.float32)
   y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + eps)
   return (y * _like(scale.astype(jnp.float32), y)).astype(x.dtype)
-
-
-def rotation(positions, head_width: int, base: float):
-  """Cosines and sines of the rotary angles, `[..., head_width / 2]`, float32.
-
-  RoPE (arXiv:2104.09864): pair i of a head at position p turns by the angle
-  p * base^(-2i / head_width). Rows of a packed batch carry their own positions.
-  """
-  exponents = jnp.arange(0, head_width, 2, dtype=jnp.float32) / head_width
-  angles = positions.astype(jnp.float32)[..., None] * _like(
-    base**-exponents, positions[..., None]
-  )
-  return jnp.cos(angles), jnp.sin(angles)
-
-
-def rotate(x, turn):
-  """Rotates `x [..., T, heads, H]`; pair i is (x[i], x[i + H / 2]).
-
-  The half-split pairing of published Llama and Qwen weights. Weights stored
-  for neighbouring pairs (x[2i], x[2i + 1]) must be permuted on import.
-  """
-  cos, sin = (angle[..., None, :] for angle in turn)
-  first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-  turned = (first * cos - second * sin, second * cos + first * sin)
-  return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
 
 class Attention(nnx.Module):
@@ -139,7 +115,7 @@ class Block(nnx.Module):
 
     Args:
       x: residual stream `[rows, T, D]`.
-      turn: `rotation(positions)` of these tokens.
+      turn: `rope.rotation` of these tokens.
       attend: (q `[rows, T, Q, H]`, k and v `[rows, T, K, H]`) ->
         (mixed values `[rows, T, Q * H]`, whatever the caller wants back).
 

@@ -16,6 +16,7 @@ at every token. On accelerators they stay stacked. `make_model` decides.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -25,10 +26,10 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import lax
 
-from searchrl_jax.models import attention
+from searchrl_jax.models import attention, rope
 from searchrl_jax.models import cache as caches
 from searchrl_jax.models import config as configs
-from searchrl_jax.models.block import Block, block_axes, rms_norm, rotation
+from searchrl_jax.models.block import Block, block_axes, rms_norm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +71,14 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
     return Block(config, nnx.Rngs(params=key))
 
   graph, _ = nnx.split(nnx.eval_shape(new_block, jax.random.key(0)))
+  frequencies = rope.inverse_frequencies(
+    config.head_width, config.rope_base, config.rope_scaling
+  )
+  turned = functools.partial(
+    rope.rotation,
+    frequencies=frequencies,
+    factor=rope.attention_factor(config.rope_scaling),
+  )
 
   def block(params):
     return nnx.merge(graph, params)
@@ -89,7 +98,7 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
 
   def apply(params, tokens_NL, positions_NL, segment_ids_NL):
     mask = attention.segment_mask(segment_ids_NL)
-    turn = rotation(positions_NL, config.head_width, config.rope_base)
+    turn = turned(positions_NL)
 
     def attend(q, k, v):
       return attention.attend_segments(q, k, v, mask), None
@@ -115,7 +124,7 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
 
   def apply_cached(rollout_params, tokens_RT, count_R, cache):
     positions_RT = _check_append(tokens_RT, count_R, cache)
-    turn = rotation(positions_RT, config.head_width, config.rope_base)
+    turn = turned(positions_RT)
 
     def layer(x, layer_params, k, v, index):
       def attend(q, new_k, new_v):
