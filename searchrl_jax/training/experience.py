@@ -87,7 +87,7 @@ class Experience:
     packing: Packing,
     clock: Clock,
     logps: Callable[[Any, Batch], Any],
-    reference: Callable[[], Any],
+    reference: Callable[[Batch], Any],
     describe: Callable[[], dict],
     measure: Callable[[Groups, Scores], dict],
     zero_spread: Callable[[Any, Any], Any],
@@ -103,7 +103,7 @@ class Experience:
       packing: shape of packed rows.
       clock: books the seconds.
       logps: (params, batch) -> log-probs [N, L] by the learner.
-      reference: the parameters of the KL reference.
+      reference: batch -> log-probs [N, L] by the KL reference.
       describe: numbers of the player for the log, after it has played.
       measure: plain numbers of groups and their scores, for the log.
       zero_spread: (outcome_BG, valid_BG) -> groups without a preference.
@@ -213,7 +213,7 @@ class Experience:
       old_NL = np.asarray(self._logps(params, batch))
     ref_NL = old_NL
     if self._config.reference:
-      ref_NL = np.asarray(self._logps(self._reference(), batch))
+      ref_NL = np.asarray(self._reference(batch))
     return Targets(
       advantage_NL, old_NL, ref_NL, batch.sampled.astype(np.float32)
     )

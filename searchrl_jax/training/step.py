@@ -36,14 +36,24 @@ from searchrl_jax.training.minibatches import pad_rows, slices
 from searchrl_jax.training.state import TrainState
 from searchrl_jax.types import Batch, Targets
 
-# The model, as an update sees it: (params, batch) -> (logps_NL, entropy_NL).
-TokenScores = Callable[[Any, Batch], tuple[jax.Array, jax.Array]]
+# The model, as an update sees it:
+# (params that learn, frozen params, batch) -> (logps_NL, entropy_NL).
+TokenScores = Callable[[Any, Any, Batch], tuple[jax.Array, jax.Array]]
+# (frozen params, params that learn) -> params of the model.
+Join = Callable[[Any, Any], Any]
+
+
+def all_learn(frozen: Any, params: Any) -> Any:
+  """The `Join` of a model of which nothing is frozen."""
+  del frozen  # nothing
+  return params
 
 
 def make_token_scores(
   apply: Callable[..., jax.Array],
   unembedding: Callable[[Any], jax.Array],
   *,
+  join: Join,
   chunk: int,
   temperature: float,
 ) -> TokenScores:
@@ -52,11 +62,13 @@ def make_token_scores(
   Args:
     apply: (params, tokens, positions, segment_ids) -> hidden_NLD.
     unembedding: params -> [V, D].
+    join: makes the model's params of those that learn and those that do not.
     chunk: tokens whose logits exist at a time; see `token_logps`.
     temperature: what the sampler divided its logits by.
   """
 
-  def scores(params, batch):
+  def scores(params, frozen, batch):
+    params = join(frozen, params)
     hidden_NLD = apply(params, batch.tokens, batch.positions, batch.segment_ids)
     return token_logps(
       hidden_NLD,
@@ -81,6 +93,7 @@ class Gradients:
   _accumulate: Program
   _mesh: Mesh
   _micro_rows: int
+  _frozen: Any
 
   def __call__(
     self, params: Any, batch: Batch, targets: Targets
@@ -90,11 +103,13 @@ class Gradients:
       sharding.put_rows(self._mesh, micro)
       for micro in slices((batch, targets), self._micro_rows)
     ]
-    grads, sums, counts = self._begin(params, *micros[0])
+    grads, sums, counts = self._begin(params, self._frozen, *micros[0])
     for micro in micros:
       counts = self._count(counts, *micro)
     for micro in micros:
-      grads, sums = self._accumulate(params, grads, sums, *micro, counts)
+      grads, sums = self._accumulate(
+        params, self._frozen, grads, sums, *micro, counts
+      )
     return grads, sums
 
   def compiled_programs(self) -> dict[str, int]:
@@ -113,6 +128,7 @@ def make_gradients(
   shardings: TrainState,
   *,
   micro_rows: int,
+  frozen: Any,
 ) -> Gradients:
   """Gradients and metrics of a loss over any number of rows.
 
@@ -124,6 +140,7 @@ def make_gradients(
     mesh: of `sharding.make_mesh`; rows are split over 'data' and 'fsdp'.
     shardings: of `state_shardings`.
     micro_rows: rows of one forward and backward pass, all devices together.
+    frozen: params on the mesh that have no gradient; {} where all learn.
 
   Raises:
     ValueError: micro_rows does not split over the mesh.
@@ -132,12 +149,12 @@ def make_gradients(
   whole = NamedSharding(mesh, sharding.REPLICATED)
   grads_and_sums = (shardings.params, whole)
 
-  def objective(params, batch, targets, counts):
-    return loss(*scores(params, batch), batch, targets, counts)
+  def objective(params, frozen, batch, targets, counts):
+    return loss(*scores(params, frozen, batch), batch, targets, counts)
 
-  def begin(params, batch, targets):
+  def begin(params, frozen, batch, targets):
     counts = jax.eval_shape(count, batch, targets)
-    _, sums = jax.eval_shape(objective, params, batch, targets, counts)
+    _, sums = jax.eval_shape(objective, params, frozen, batch, targets, counts)
     return (
       jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), params),
       {name: _neutral(name) for name in {**sums, 'loss': None}},
@@ -147,9 +164,9 @@ def make_gradients(
   def add_counts(counts: Counts, batch, targets):
     return jax.tree.map(jnp.add, counts, count(batch, targets))
 
-  def accumulate(params, grads, sums, batch, targets, counts):
+  def accumulate(params, frozen, grads, sums, batch, targets, counts):
     (value, metrics), new = jax.value_and_grad(objective, has_aux=True)(
-      params, batch, targets, counts
+      params, frozen, batch, targets, counts
     )
     # Sums of many bfloat16 gradients would lose the small ones.
     grads = jax.tree.map(lambda g, d: g + d.astype(jnp.float32), grads, new)
@@ -158,9 +175,10 @@ def make_gradients(
   return Gradients(
     Program(begin, out_shardings=(*grads_and_sums, whole)),
     Program(add_counts, donate_argnums=0, out_shardings=whole),
-    Program(accumulate, donate_argnums=(1, 2), out_shardings=grads_and_sums),
+    Program(accumulate, donate_argnums=(2, 3), out_shardings=grads_and_sums),
     mesh,
     micro_rows,
+    frozen,
   )
 
 
@@ -232,6 +250,7 @@ class LearnerLogps:
   _forward: Program
   _mesh: Mesh
   _micro_rows: int
+  _frozen: Any
 
   def __call__(self, params: Any, batch: Batch) -> np.ndarray:
     rows = len(batch.tokens)
@@ -241,7 +260,7 @@ class LearnerLogps:
     )
     # All passes are dispatched before the first result is waited for.
     parts = [
-      self._forward(params, sharding.put_rows(self._mesh, micro))
+      self._forward(params, self._frozen, sharding.put_rows(self._mesh, micro))
       for micro in slices(padded, self._micro_rows)
     ]
     return np.concatenate(jax.device_get(parts))[:rows]
@@ -251,7 +270,7 @@ class LearnerLogps:
 
 
 def make_learner_logps(
-  scores: TokenScores, mesh: Mesh, *, micro_rows: int
+  scores: TokenScores, mesh: Mesh, *, micro_rows: int, frozen: Any
 ) -> LearnerLogps:
   """Log-probabilities of a batch by given parameters, without gradient.
 
@@ -264,10 +283,11 @@ def make_learner_logps(
   sharding.require_splittable_rows(mesh, micro_rows, 'training.microbatch')
   whole = NamedSharding(mesh, sharding.REPLICATED)
 
-  def forward(params, batch):
-    return scores(params, batch)[0]
+  def forward(params, frozen, batch):
+    return scores(params, frozen, batch)[0]
 
-  return LearnerLogps(Program(forward, out_shardings=whole), mesh, micro_rows)
+  program = Program(forward, out_shardings=whole)
+  return LearnerLogps(program, mesh, micro_rows, frozen)
 
 
 def _neutral(name):

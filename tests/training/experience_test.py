@@ -123,7 +123,7 @@ def make(*rounds, config=PLAIN, logps=learner_logps, multiple=2):
     packing=sources.Packing(length=12, multiple=multiple),
     clock=Clock(),
     logps=logps,
-    reference=lambda: 7.0,
+    reference=lambda batch: logps(7.0, batch),
     describe=lambda: {'fingerprint': 5},
     measure=lambda groups, scores: {'searches': 1.0},
     zero_spread=jax.jit(grpo.zero_spread),

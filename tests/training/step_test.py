@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One update is one update, however it is cut and wherever it runs."""
 
+import dataclasses
 import functools
 
 import jax
@@ -35,7 +36,11 @@ def make_params(dtype=jnp.float32):
 
 
 SCORES = step.make_token_scores(
-  apply, lambda params: params['embed'], chunk=5, temperature=0.7
+  apply,
+  lambda params: params['embed'],
+  join=step.all_learn,
+  chunk=5,
+  temperature=0.7,
 )
 
 
@@ -74,7 +79,7 @@ def programs(devices=1, micro_rows=8, dtype=jnp.float32, **sizes):
     mesh, OPTIMIZER, params, sharding.param_shardings(mesh, params, AXES)
   )
   gradients = step.make_gradients(
-    SCORES, LOSS, mesh, shardings, micro_rows=micro_rows
+    SCORES, LOSS, mesh, shardings, micro_rows=micro_rows, frozen={}
   )
   return step.make_update(gradients, OPTIMIZER, mesh, shardings), shardings
 
@@ -98,7 +103,7 @@ def by_hand():
 
   def objective(params):
     counts = step.count(batch, targets)
-    return LOSS(*SCORES(params, batch), batch, targets, counts)
+    return LOSS(*SCORES(params, {}, batch), batch, targets, counts)
 
   run = jax.jit(jax.value_and_grad(objective, has_aux=True))
   (loss, metrics), grads = run(make_params())
@@ -142,7 +147,7 @@ def test_a_mean_over_micro_batches_would_be_another_number():
   @jax.jit
   def alone(batch, targets):
     counts = step.count(batch, targets)
-    return LOSS(*SCORES(make_params(), batch), batch, targets, counts)[0]
+    return LOSS(*SCORES(make_params(), {}, batch), batch, targets, counts)[0]
 
   padded = minibatches.pad_rows(batch, targets, 2)
   means = [alone(*part) for part in minibatches.slices(padded, 2)]
@@ -229,7 +234,9 @@ def test_a_finite_loss_with_a_bad_gradient_is_skipped_too():
   mesh = sharding.make_mesh(devices=jax.devices()[:1])
   _, shardings = programs(micro_rows=2)
   current = state.init_state(make_params(), OPTIMIZER, shardings)
-  gradients = step.make_gradients(SCORES, loss, mesh, shardings, micro_rows=4)
+  gradients = step.make_gradients(
+    SCORES, loss, mesh, shardings, micro_rows=4, frozen={}
+  )
   update = step.make_update(gradients, OPTIMIZER, mesh, shardings)
   kept = bits(current.params)
   current, metrics = update(current, *make_batch(rows=4))
@@ -319,10 +326,12 @@ def test_restart_keeps_parameters_and_forgets_moments():
 
 def test_learner_logps_are_those_of_the_whole_batch():
   batch, _ = make_batch(rows=11)
-  whole, _ = SCORES(make_params(), batch)
+  whole, _ = SCORES(make_params(), {}, batch)
   for devices, micro_rows in ((1, 4), (8, 8)):
     mesh = sharding.make_mesh(devices=jax.devices()[:devices])
-    logps = step.make_learner_logps(SCORES, mesh, micro_rows=micro_rows)
+    logps = step.make_learner_logps(
+      SCORES, mesh, micro_rows=micro_rows, frozen={}
+    )
     params = sharding.replicate(mesh, make_params())
     got = logps(params, batch)
     assert got.shape == (11, 6) and got.dtype == np.float32
@@ -335,3 +344,31 @@ def test_impossible_micro_batch_is_refused_before_anything_runs():
   for rows in (1, 3, 6):
     with pytest.raises(ValueError, match='multiple of 4'):
       programs(devices=4, micro_rows=rows)
+
+
+def test_what_is_frozen_has_no_gradient_and_changes_none():
+  # The same gradients whether the other parameters learn too or are frozen.
+  batch, targets = make_batch(rows=8)
+  mesh = sharding.make_mesh(devices=jax.devices()[:1])
+  _, shardings = programs(micro_rows=4)
+  params = make_params()
+  whole = step.make_gradients(
+    SCORES, LOSS, mesh, shardings, micro_rows=4, frozen={}
+  )
+  wanted, _ = whole(params, batch, targets)
+  name = sorted(params)[0]
+  scores = step.make_token_scores(
+    apply,
+    lambda params: params['embed'],
+    join=lambda frozen, learned: frozen | learned,
+    chunk=5,
+    temperature=0.7,
+  )
+  part = dataclasses.replace(shardings, params={name: shardings.params[name]})
+  frozen = {key: value for key, value in params.items() if key != name}
+  gradients = step.make_gradients(
+    scores, LOSS, mesh, part, micro_rows=4, frozen=frozen
+  )
+  got, _ = gradients({name: params[name]}, batch, targets)
+  assert list(got) == [name]
+  assert_close(got[name], wanted[name], 1e-7)
