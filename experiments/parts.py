@@ -18,6 +18,7 @@ import ml_collections
 from experiments.player import Player
 from searchrl_jax import sharding
 from searchrl_jax import tokenizer as tokenizers
+from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.data import pipeline, qa
 from searchrl_jax.data.world import SPLITS, WorldConfig, Worlds, vocabulary
 from searchrl_jax.environments import wording as wordings
@@ -182,7 +183,7 @@ def make_player(
   """Plays with the budgets of a config, `rows` trajectories at a time."""
   template = None
   if config.chat_template:
-    template = tokenizers.ChatTemplate.from_file(config.chat_template)
+    template = ChatTemplate.from_file(config.chat_template)
     if not template.prefix_preserving:
       print(
         f'{config.chat_template} changes earlier turns when a conversation '

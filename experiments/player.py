@@ -8,10 +8,11 @@ from typing import Any
 
 import jax
 
+from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.rollout.engine import Limits, rollout
 from searchrl_jax.rollout.fingerprint import fingerprint
 from searchrl_jax.rollout.model_policy import ModelPolicy
-from searchrl_jax.tokenizer import ChatTemplate, Tokenizer
+from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.types import (
   Environment,
   Groups,

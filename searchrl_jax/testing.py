@@ -9,6 +9,7 @@ engine, a policy that says what it is told, an environment that rebuilds.
 
 import dataclasses
 import functools
+import re
 from collections.abc import Mapping, Sequence
 
 from searchrl_jax.types import (
@@ -30,16 +31,19 @@ from searchrl_jax.types import (
 class ToyTokenizer:
   """Greedy longest match over chosen pieces, then single bytes.
 
-  Ids: 0 pad, 1 end, then the pieces, then the 256 bytes. Unlike a sampler, its
-  `encode` never spells "hello" as "he" + "llo" when "hello" is a piece.
+  Ids: 0 pad, 1 end, then the pieces, then the 256 bytes, then control tokens.
+  Unlike a sampler, its `encode` never spells "hello" as "he" + "llo" when
+  "hello" is a piece.
   """
 
   pieces: tuple[str, ...] = ()
+  special_texts: tuple[str, ...] = ()
 
   @functools.cached_property
   def token_bytes(self) -> tuple[bytes, ...]:
     pieces = [piece.encode() for piece in self.pieces]
-    return (b'', b'', *pieces, *(bytes([i]) for i in range(256)))
+    text = (*pieces, *(bytes([i]) for i in range(256)))
+    return (b'', b'', *text, *(b'' for _ in self.special_texts))
 
   @property
   def eos_ids(self) -> frozenset[int]:
@@ -48,7 +52,20 @@ class ToyTokenizer:
   def id(self, piece: str) -> int:
     return self.token_bytes.index(piece.encode())
 
-  def encode(self, text: str) -> list[int]:
+  def control_id(self, text: str) -> int:
+    first = len(self.token_bytes) - len(self.special_texts)
+    return first + self.special_texts.index(text)
+
+  def encode(self, text: str, *, markup: bool = False) -> list[int]:
+    if not (markup and self.special_texts):
+      return self._plain(text)
+    parts = re.split(f'({"|".join(map(re.escape, self.special_texts))})', text)
+    ids = []
+    for i, part in enumerate(parts):  # text, control, text, control, text
+      ids += [self.control_id(part)] if i % 2 else self._plain(part)
+    return ids
+
+  def _plain(self, text: str) -> list[int]:
     data, ids = text.encode(), []
     while data:
       match = max(

@@ -1,36 +1,41 @@
 # Copyright 2026 The searchrl_jax Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Text to ids and back: word-list and byte-level tokenizers, chat templates.
+"""Text to ids and back: word-list and byte-level tokenizers.
 
 Whatever the kind, the text of ids is the concatenation of their token bytes;
-stop strings are compiled from these bytes (`rollout/stops.py`).
+stop strings are compiled from these bytes (`rollout/stops.py`). Tokenizers of
+published models are in `pretrained_tokenizer.py`.
 """
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Sequence
 from typing import Protocol
-
-import jinja2
-import jinja2.sandbox
 
 PAD = '<pad>'
 END = '<eos>'
 
 
 class Tokenizer(Protocol):
-  """What the package asks of a tokenizer."""
+  """What the package asks of a tokenizer.
+
+  Control tokens, such as `<|im_end|>`, have an id and no text. Where their
+  names are written in a text, they are read as control tokens only on demand:
+  what a person asks or a search engine brings must never end a turn.
+  """
 
   token_bytes: tuple[bytes, ...]  # of every id; empty where it has no text
   eos_ids: frozenset[int]
+  special_texts: tuple[str, ...]  # how control tokens are written
 
-  def encode(self, text: str) -> list[int]: ...
+  def encode(self, text: str, *, markup: bool = False) -> list[int]:
+    """Ids of `text`; with `markup`, `special_texts` become their one id."""
 
   def decode(self, ids: Sequence[int]) -> str: ...
 
 
-def _decode(token_bytes, ids) -> str:
+def decode_bytes(token_bytes: Sequence[bytes], ids: Sequence[int]) -> str:
+  """The text of ids; bytes that are no character become U+FFFD."""
   return b''.join(token_bytes[i] for i in ids).decode('utf-8', 'replace')
 
 
@@ -43,6 +48,7 @@ class WordTokenizer:
   """
 
   words: tuple[str, ...]
+  special_texts = ()
 
   def __post_init__(self):
     if len(set(self.words)) != len(self.words):
@@ -60,7 +66,7 @@ class WordTokenizer:
   def eos_ids(self) -> frozenset[int]:
     return frozenset({1})
 
-  def encode(self, text: str) -> list[int]:
+  def encode(self, text: str, *, markup: bool = False) -> list[int]:
     """Ids of the words of `text`. Raises ValueError at an unknown word."""
     try:
       return [self._ids[word] for word in text.split()]
@@ -71,12 +77,14 @@ class WordTokenizer:
       ) from None
 
   def decode(self, ids: Sequence[int]) -> str:
-    return _decode(self.token_bytes, ids)
+    return decode_bytes(self.token_bytes, ids)
 
 
 @dataclasses.dataclass(frozen=True)
 class ByteTokenizer:
   """One id per UTF-8 byte (ids 2 to 257); 0 is `<pad>`, 1 is `<eos>`."""
+
+  special_texts = ()
 
   @functools.cached_property
   def token_bytes(self) -> tuple[bytes, ...]:
@@ -86,98 +94,26 @@ class ByteTokenizer:
   def eos_ids(self) -> frozenset[int]:
     return frozenset({1})
 
-  def encode(self, text: str) -> list[int]:
+  def encode(self, text: str, *, markup: bool = False) -> list[int]:
     return [byte + 2 for byte in text.encode()]
 
   def decode(self, ids: Sequence[int]) -> str:
-    return _decode(self.token_bytes, ids)
+    return decode_bytes(self.token_bytes, ids)
 
 
 def shorten(tokenizer: Tokenizer, text: str, tokens: int) -> str:
-  """The longest prefix of `text` of at most `tokens` ids, as text.
+  """The longest prefix of `text`, cut between ids, of at most `tokens` ids.
 
-  A character cut in the middle of its bytes is dropped, not replaced.
+  Control tokens written in `text` count as the plain text they are. A
+  character cut in the middle of its bytes is dropped, not replaced.
   """
   ids = tokenizer.encode(text)
   if len(ids) <= tokens:
     return text
-  data = b''.join(tokenizer.token_bytes[i] for i in ids[:tokens])
-  return data.decode('utf-8', 'ignore')
-
-
-# --- chat templates ----------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class ChatTemplate:
-  """A jinja2 chat template, as published beside instruction-tuned models."""
-
-  source: str
-
-  @classmethod
-  def from_file(cls, path: str) -> 'ChatTemplate':
-    file = pathlib.Path(path)
-    if not file.is_file():
-      raise ValueError(f'no chat template at {path}; give a jinja file.')
-    return cls(file.read_text())
-
-  @functools.cached_property
-  def _template(self) -> jinja2.Template:
-    # Templates come with downloaded models: sandboxed, never trusted.
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-      trim_blocks=True, lstrip_blocks=True
-    )
-
-    def raise_exception(message):
-      raise ValueError(f'the chat template refuses these messages: {message}')
-
-    environment.globals['raise_exception'] = raise_exception
-    try:
-      return environment.from_string(self.source)
-    except jinja2.TemplateSyntaxError as error:
-      raise ValueError(
-        f'the chat template is not jinja, line {error.lineno}: {error.message}'
-      ) from None
-
-  def render(
-    self,
-    messages: Sequence[dict[str, str]],
-    *,
-    add_generation_prompt: bool = False,
-    tools: Sequence[dict] | None = None,
-  ) -> str:
-    """The conversation as one string, optionally opening the next answer."""
-    return self._template.render(
-      messages=list(messages),
-      add_generation_prompt=add_generation_prompt,
-      tools=tools,
-      bos_token='',
-      eos_token=END,
-    )
-
-  def prompt(self, text: str) -> str:
-    """A first user message, up to where the assistant begins to write."""
-    return self.render(
-      [{'role': 'user', 'content': text}], add_generation_prompt=True
-    )
-
-  @functools.cached_property
-  def prefix_preserving(self) -> bool:
-    """True where a longer conversation only ever appends to a shorter one.
-
-    Some templates drop earlier `<think>` blocks when a turn is added. With
-    such a template, history rendered anew is not what the policy saw; this
-    package never renders history anew, and says so where one is loaded.
-    """
-    messages = []
-    before = ''
-    for i in range(3):
-      messages.append({'role': 'user', 'content': f'question {i}'})
-      asked = self.render(messages, add_generation_prompt=True)
-      answer = f'<think>thought {i}</think> answer {i}'
-      messages.append({'role': 'assistant', 'content': answer})
-      after = self.render(messages)
-      if not asked.startswith(before) or not after.startswith(asked + answer):
-        return False
-      before = after
-    return True
+  for kept in range(tokens, 0, -1):
+    data = b''.join(tokenizer.token_bytes[i] for i in ids[:kept])
+    short = data.decode('utf-8', 'ignore')
+    # Without its cut character the text may be spelled with more ids.
+    if len(tokenizer.encode(short)) <= tokens:
+      return short
+  return ''

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from searchrl_jax import tokenizer as tokenizers
+from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.rollout.policy import Asked, Policy, Said
 from searchrl_jax.rollout.stops import cut
+from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.types import (
   Append,
   Environment,
@@ -115,11 +116,11 @@ def rollout(
   environment: Environment,
   questions: Sequence[Question],
   resolve: Resolver,
-  tokenizer: tokenizers.Tokenizer,
+  tokenizer: Tokenizer,
   *,
   group: int,
   limits: Limits,
-  template: tokenizers.ChatTemplate | None = None,
+  template: ChatTemplate | None = None,
   watch: Callable[[Question, int, Turn], None] | None = None,
 ) -> Groups:
   """Plays every question `group` times.
@@ -145,11 +146,11 @@ def rollout(
   episodes, prompts = [], []
   for b, question in enumerate(questions):
     for g in range(group):
-      state, prompt = environment.start(question)
-      if template is not None:
-        prompt = template.prompt(prompt)
+      state, text = environment.start(question)
       if g == 0:
-        prompts.append(_encode_prompt(tokenizer, prompt, question, limits))
+        prompt, ids = _prompt(tokenizer, template, text)
+        _require_room(ids, question, limits)
+        prompts.append(ids)
       row = _Row()
       row.give(prompts[b])
       episodes.append(
@@ -165,14 +166,19 @@ def rollout(
   return [done[i : i + group] for i in range(0, len(done), group)]
 
 
-def _encode_prompt(tokenizer, prompt, question, limits):
-  ids = tokenizer.encode(prompt)
+def _prompt(tokenizer, template, text):
+  """What a context begins with, as text and as ids."""
+  if template is None:
+    return text, tokenizer.encode(text)
+  return template.prompt(text), template.encode_prompt(tokenizer, text)
+
+
+def _require_room(ids, question, limits):
   if len(ids) >= limits.context:
     raise ValueError(
       f'the prompt of question {question.id!r} has {len(ids)} tokens and the '
       f'context {limits.context}; raise the context or drop the question.'
     )
-  return ids
 
 
 def _tick(policy, environment, living, resolve, tokenizer, limits, template):
@@ -210,10 +216,7 @@ def _tick(policy, environment, living, resolve, tokenizer, limits, template):
         episode.rows[-1].give(ids)
         append[episode.row] = ids
     else:
-      prompt = (
-        reply.prompt if template is None else template.prompt(reply.prompt)
-      )
-      ids = tokenizer.encode(prompt)
+      prompt, ids = _prompt(tokenizer, template, reply.prompt)
       if _fits(episode, len(ids), limits):
         text = prompt
         episode.rows.append(_Row())

@@ -10,6 +10,7 @@ import numpy as np
 
 from searchrl_jax import tokenizer as tokenizers
 from searchrl_jax import types
+from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.rollout import engine
 from searchrl_jax.testing import Notebook, ToyTokenizer
 from searchrl_jax.types import Action, Kind, Status
@@ -139,7 +140,7 @@ def test_whatever_is_said_is_recorded_once(
 
 
 def test_a_template_wraps_the_prompt_and_nothing_else(stage):
-  template = tokenizers.ChatTemplate(
+  template = ChatTemplate(
     '{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}'
     '{% if add_generation_prompt %}[assistant]{% endif %}'
   )
