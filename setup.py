@@ -14,14 +14,18 @@ setuptools.setup(
   license='Apache-2.0',
   python_requires='>=3.11',
   packages=setuptools.find_packages(
-    include=['searchrl_jax*', 'experiments*', 'benchmarks*']
+    include=['searchrl_jax*', 'experiments*', 'launch_scripts*', 'benchmarks*']
   ),
   install_requires=[
     'jax>=0.10',
     'flax',
     'optax',
     'orbax-checkpoint',
-    'transformers',
+    'transformers',  # tokenizers and their chat templates; no PyTorch
+    'tokenizers',
+    'huggingface_hub',
+    'safetensors',
+    'gguf',
     'tensorflow-datasets',
     'grain',
     'numpy',
