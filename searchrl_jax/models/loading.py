@@ -80,13 +80,15 @@ def load(source: WeightSource, config: DecoderConfig, shardings: Any) -> Any:
       continue  # a tied head, or computed
     place = places[name]
     sharding = _at(shardings, place.path)
-    array = _read(source, name, place)
+    # The weight has no name here: it would outlive the reading of the next.
     if place.layer is None:
-      held[place.path] = _put(array, config.param_dtype, sharding)
+      held[place.path] = _put(
+        _read(source, name, place), config.param_dtype, sharding
+      )
       continue
     if place.path not in stacks:
       stacks[place.path] = _Stack(place, config, sharding)
-    stacks[place.path].write(place.layer, array)
+    stacks[place.path].write(place.layer, _read(source, name, place))
   held |= {path: stack.value for path, stack in stacks.items()}
   return _nested(held)
 
