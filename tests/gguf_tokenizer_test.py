@@ -59,15 +59,9 @@ def build(tmp_path_factory):
       'eos_token_id': IDS['<|end|>'],
     }
     for key, value in (keys | changed).items():
-      key = f'tokenizer.ggml.{key}'
-      if isinstance(value, bool):
-        writer.add_bool(key, value)
-      elif isinstance(value, list):
-        writer.add_array(key, value)
-      elif isinstance(value, str):
-        writer.add_string(key, value)
-      elif value is not None:
-        writer.add_uint32(key, value)
+      if value is not None:
+        kind = gguf.GGUFValueType.get_type(value)
+        writer.add_key_value(f'tokenizer.ggml.{key}', value, kind)
     writer.add_chat_template('{{ messages }}')
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
