@@ -16,6 +16,7 @@ of a layer's matrix and writes it into its part of the stacked parameter.
 from __future__ import annotations
 
 import collections
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -98,16 +99,10 @@ class _Stack:
 
   def __init__(self, place, config, sharding):
     shape = (config.layers, *place.held_shape)
-    self._dtype = config.param_dtype
+    self._dtype = jnp.dtype(config.param_dtype)
     self._layer_sharding = _layer_sharding(sharding, place)
-
-    def write(stack, weight, layer):
-      weight = weight.T if place.transposed else weight
-      return lax.dynamic_update_index_in_dim(stack, weight, layer, 0)
-
-    self._write = jax.jit(write, donate_argnums=0, out_shardings=sharding)
-    zeros = jax.jit(
-      lambda: jnp.zeros(shape, self._dtype), out_shardings=sharding
+    zeros, self._write = _programs(
+      shape, self._dtype, place.transposed, sharding
     )
     self.value = zeros()
 
@@ -116,6 +111,24 @@ class _Stack:
     weight = _put(array, self._dtype, self._layer_sharding)
     self.value = self._write(self.value, weight, np.int32(layer))
     jax.block_until_ready(self.value)
+
+
+@functools.lru_cache(maxsize=32)
+def _programs(shape, dtype, transposed, sharding):
+  """(an empty stack, the write of a layer), one for all stacks that are alike.
+
+  The stack is donated, so that the layer is written into its memory.
+  """
+
+  def write(stack, weight, layer):
+    weight = weight.T if transposed else weight
+    return lax.dynamic_update_index_in_dim(stack, weight, layer, 0)
+
+  zeros = functools.partial(jnp.zeros, shape, dtype)
+  return (
+    jax.jit(zeros, out_shardings=sharding),
+    jax.jit(write, donate_argnums=0, out_shardings=sharding),
+  )
 
 
 def _put(array, dtype, sharding):
