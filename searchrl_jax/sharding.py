@@ -31,6 +31,7 @@ MESH_AXIS_OF = {
   'heads': 'tensor',
   'kv_heads': 'tensor',
   'mlp': 'tensor',
+  'rank': None,  # of an adapter: too small to be split
 }
 
 ROWS = PartitionSpec(('data', 'fsdp'))

@@ -17,30 +17,27 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.ad_checkpoint import checkpoint_name
 
 from searchrl_jax.models.config import DecoderConfig
+from searchrl_jax.models.products import linear
 from searchrl_jax.models.rope import rotate
 
-# Logical axes of the parameters of one layer, for a sharding table to read.
+# Logical axes of the matrices of one layer, (fan_in, fan_out), for a sharding
+# table to read. Biases and adapters follow from them.
 ATTENTION_AXES = {
-  'norm': ('norm',),
   'q': ('embed', 'heads'),
   'k': ('embed', 'kv_heads'),
   'v': ('embed', 'kv_heads'),
   'o': ('heads', 'embed'),
 }
-QK_NORM_AXES = {'q_norm': ('norm',), 'k_norm': ('norm',)}
-BIAS_AXES = {
-  'q_bias': ('heads',),
-  'k_bias': ('kv_heads',),
-  'v_bias': ('kv_heads',),
-}
 MLP_AXES = {
-  'norm': ('norm',),
   'gate': ('embed', 'mlp'),
   'up': ('embed', 'mlp'),
   'down': ('mlp', 'embed'),
 }
+# The name of what Remat.PRODUCTS keeps.
+PRODUCT = 'product'
 
 
 def rms_norm(x, scale, eps: float):
@@ -58,32 +55,26 @@ class Attention(nnx.Module):
     q_width, k_width = config.heads * head_width, config.kv_heads * head_width
     self.config = config
     self.norm = _ones(config, width)
-    self.q = _matrix(config, rngs, width, q_width)
-    self.k = _matrix(config, rngs, width, k_width)
-    self.v = _matrix(config, rngs, width, k_width)
-    self.o = _matrix(config, rngs, q_width, width, into_residual=True)
+    _add_matrix(self, 'q', rngs, width, q_width)
+    _add_matrix(self, 'k', rngs, width, k_width)
+    _add_matrix(self, 'v', rngs, width, k_width)
+    _add_matrix(self, 'o', rngs, q_width, width)
     if config.qk_norm:
       self.q_norm = _ones(config, head_width)
       self.k_norm = _ones(config, head_width)
-    if config.attention_bias:
-      self.q_bias = nnx.Param(jnp.zeros(q_width, config.param_dtype))
-      self.k_bias = nnx.Param(jnp.zeros(k_width, config.param_dtype))
-      self.v_bias = nnx.Param(jnp.zeros(k_width, config.param_dtype))
 
   def __call__(self, x, turn, attend):
     eps = self.config.norm_eps
     y = rms_norm(x, self.norm[...], eps)
-    q, k, v = (_linear(y, w[...]) for w in (self.q, self.k, self.v))
-    if self.config.attention_bias:
-      q = q + _like(self.q_bias[...].astype(q.dtype), q)
-      k = k + _like(self.k_bias[...].astype(k.dtype), k)
-      v = v + _like(self.v_bias[...].astype(v.dtype), v)
-    q, k, v = (_heads(z, self.config.head_width) for z in (q, k, v))
+    q, k, v = (
+      _heads(_project(self, name, y), self.config.head_width) for name in 'qkv'
+    )
     if self.config.qk_norm:
       q = rms_norm(q, self.q_norm[...], eps)
       k = rms_norm(k, self.k_norm[...], eps)
     mixed, memory = attend(rotate(q, turn), rotate(k, turn), v)
-    return _linear(mixed, self.o[...]), memory
+    mixed = checkpoint_name(mixed, PRODUCT)
+    return _project(self, 'o', mixed), memory
 
 
 class Mlp(nnx.Module):
@@ -93,14 +84,14 @@ class Mlp(nnx.Module):
     width, inner = config.width, config.mlp_width
     self.config = config
     self.norm = _ones(config, width)
-    self.gate = _matrix(config, rngs, width, inner)
-    self.up = _matrix(config, rngs, width, inner)
-    self.down = _matrix(config, rngs, inner, width, into_residual=True)
+    _add_matrix(self, 'gate', rngs, width, inner)
+    _add_matrix(self, 'up', rngs, width, inner)
+    _add_matrix(self, 'down', rngs, inner, width)
 
   def __call__(self, x):
     y = rms_norm(x, self.norm[...], self.config.norm_eps)
-    gate, up = _linear(y, self.gate[...]), _linear(y, self.up[...])
-    return _linear(jax.nn.silu(gate) * up, self.down[...])
+    gate, up = _project(self, 'gate', y), _project(self, 'up', y)
+    return _project(self, 'down', jax.nn.silu(gate) * up)
 
 
 class Block(nnx.Module):
@@ -129,39 +120,80 @@ class Block(nnx.Module):
 
 def block_axes(config: DecoderConfig):
   """Logical axes of the stacked parameters of all layers."""
-  attention = dict(ATTENTION_AXES)
+  attention, mlp = {'norm': ('norm',)}, {'norm': ('norm',)}
   if config.qk_norm:
-    attention |= QK_NORM_AXES
-  if config.attention_bias:
-    attention |= BIAS_AXES
-  stacked = {'attention': attention, 'mlp': MLP_AXES}
+    attention |= {'q_norm': ('norm',), 'k_norm': ('norm',)}
+  for part, matrices in ((attention, ATTENTION_AXES), (mlp, MLP_AXES)):
+    for name, (fan_in, fan_out) in matrices.items():
+      part[name] = (fan_in, fan_out)
+      if _has_bias(config, name):
+        part[f'{name}_bias'] = (fan_out,)
+      if _has_adapter(config, name):
+        part[f'{name}_a'] = (fan_in, 'rank')
+        part[f'{name}_b'] = ('rank', fan_out)
   return jax.tree.map(
     lambda axes: ('layers', *axes),
-    stacked,
+    {'attention': attention, 'mlp': mlp},
     is_leaf=lambda leaf: isinstance(leaf, tuple),
   )
+
+
+def _has_bias(config, name):
+  if name in ('q', 'k', 'v'):
+    return config.attention_bias
+  return config.output_bias if name == 'o' else config.mlp_bias
+
+
+def _has_adapter(config, name):
+  return config.lora is not None and name in config.lora.targets
 
 
 def _ones(config, width):
   return nnx.Param(jnp.ones(width, config.param_dtype))
 
 
-def _matrix(config, rngs, fan_in, fan_out, into_residual=False):
-  """Normal with variance 1 / fan_in; matrices that write into the residual
-  stream are divided by sqrt(2 * layers), so that its variance stays bounded
-  (GPT-2's rule)."""
+def _add_matrix(module, name, rngs, fan_in, fan_out):
+  """Gives a module the matrix of this name, and what its config puts beside.
+
+  Entries are normal with variance 1 / fan_in. Matrices that write into the
+  residual stream are divided by sqrt(2 * layers), so that its variance stays
+  bounded (GPT-2's rule). Biases are zero, and so is what a fresh adapter adds.
+  """
+  config = module.config
   std = fan_in**-0.5
-  if into_residual:
+  if name in ('o', 'down'):
     std /= (2 * config.layers) ** 0.5
-  sample = jax.random.normal(rngs.params(), (fan_in, fan_out), jnp.float32)
-  return nnx.Param((std * sample).astype(config.param_dtype))
+  matrix = std * jax.random.normal(rngs.params(), (fan_in, fan_out))
+  setattr(module, name, nnx.Param(matrix.astype(config.param_dtype)))
+  if _has_bias(config, name):
+    bias = jnp.zeros(fan_out, config.param_dtype)
+    setattr(module, f'{name}_bias', nnx.Param(bias))
+  if _has_adapter(config, name):
+    a, b = fresh_adapter(rngs.adapters(), fan_in, fan_out, config.lora.rank)
+    setattr(module, f'{name}_a', nnx.Param(a))
+    setattr(module, f'{name}_b', nnx.Param(b))
 
 
-def _linear(x, w):
-  # Rows and tokens as one axis: the weight gradient of a three-dimensional
-  # product is a third slower on CPU.
-  flat = x.reshape(-1, x.shape[-1]) @ w.astype(x.dtype)
-  return flat.reshape(*x.shape[:-1], -1)
+def fresh_adapter(key, fan_in: int, fan_out: int, rank: int):
+  """A `[fan_in, rank]`, normal of variance 1 / fan_in, and B = 0, float32.
+
+  Float32 whatever the matrix beside them has: steps of an optimizer are lost
+  in bfloat16.
+  """
+  a = fan_in**-0.5 * jax.random.normal(key, (fan_in, rank), jnp.float32)
+  return a, jnp.zeros((rank, fan_out), jnp.float32)
+
+
+def _project(module, name, x):
+  """x W, with the bias and the adapter that are there: + s (x A) B + bias."""
+  config = module.config
+  y = linear(x, getattr(module, name)[...])
+  if _has_adapter(config, name):
+    a, b = (getattr(module, f'{name}_{side}')[...] for side in 'ab')
+    y = y + linear(config.lora.scale * linear(x, a), b)
+  if _has_bias(config, name):
+    y = y + _like(getattr(module, f'{name}_bias')[...].astype(y.dtype), y)
+  return checkpoint_name(y, PRODUCT)
 
 
 def _heads(x, head_width):

@@ -29,7 +29,10 @@ from jax import lax
 from searchrl_jax.models import attention, rope
 from searchrl_jax.models import cache as caches
 from searchrl_jax.models import config as configs
-from searchrl_jax.models.block import Block, block_axes, rms_norm
+from searchrl_jax.models.block import PRODUCT, Block, block_axes, rms_norm
+
+# Far from the counts by which flax folds the keys of matrices.
+_ADAPTERS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +71,10 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
   """As `make_model`, with the layout of rollouts given: one per backend."""
 
   def new_block(key):
-    return Block(config, nnx.Rngs(params=key))
+    # Adapters draw from a stream of their own: a model has the same matrices
+    # with and without them.
+    adapters_key = jax.random.fold_in(key, _ADAPTERS)
+    return Block(config, nnx.Rngs(params=key, adapters=adapters_key))
 
   graph, _ = nnx.split(nnx.eval_shape(new_block, jax.random.key(0)))
   frequencies = rope.inverse_frequencies(
@@ -106,10 +112,8 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
     def layer(x, layer_params):
       return block(layer_params)(x, turn, attend)
 
-    if config.remat is configs.Remat.LAYER:
-      layer = jax.checkpoint(layer, prevent_cse=False)
     x = _embed(config, params, tokens_NL)
-    x, _ = lax.scan(layer, x, params['layers'])
+    x, _ = lax.scan(_remade(config, layer), x, params['layers'])
     return rms_norm(x, params['norm'], config.norm_eps)
 
   def unstack(params):
@@ -157,6 +161,18 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
     apply_cached=apply_cached,
     axes=lambda params: _axes(config, params),
   )
+
+
+def _remade(config, layer):
+  """The layer, with what the config says to make again in its backward pass."""
+  match config.remat:
+    case configs.Remat.NOTHING:
+      return layer
+    case configs.Remat.PRODUCTS:
+      keep = jax.checkpoint_policies.save_only_these_names(PRODUCT)
+      return jax.checkpoint(layer, prevent_cse=False, policy=keep)
+    case configs.Remat.LAYER:
+      return jax.checkpoint(layer, prevent_cse=False)
 
 
 def _run_unrolled(layer, x, layers, k, v):

@@ -29,7 +29,16 @@ VARIANTS = {
     PLAIN, heads=5, kv_heads=1, attention_bias=True, remat=config.Remat.NOTHING
   ),
   'everything': dataclasses.replace(
-    PLAIN, heads=3, qk_norm=True, attention_bias=True, tied=False
+    PLAIN,
+    heads=3,
+    qk_norm=True,
+    attention_bias=True,
+    output_bias=True,
+    mlp_bias=True,
+    tied=False,
+    rope_scaling=config.YarnScaling(4.0, 50, 1.25, 8.0, 1.0),
+    lora=config.Lora(rank=2, alpha=3.0),
+    remat=config.Remat.PRODUCTS,
   ),
 }
 NORMS = ('norm', 'q_norm', 'k_norm')

@@ -10,14 +10,18 @@ import numpy as np
 import pytest
 
 from searchrl_jax.models import config as configs
-from searchrl_jax.models import decoder
+from searchrl_jax.models import decoder, rope
 
 
 def numpy_decoder(config, params, tokens):
   """One row, float64, a loop over heads and queries."""
   params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
   half = config.head_width // 2
-  frequency = config.rope_base ** (-np.arange(half) / half)
+  # Scaled or not, frequencies have hand-worked tests of their own.
+  frequency = rope.inverse_frequencies(
+    config.head_width, config.rope_base, config.rope_scaling
+  ).astype(np.float64)
+  factor = rope.attention_factor(config.rope_scaling)
 
   def norm(x, scale):
     return (
@@ -26,12 +30,17 @@ def numpy_decoder(config, params, tokens):
 
   def turned(x, position):
     z = (x[:half] + 1j * x[half:]) * np.exp(1j * position * frequency)
-    return np.concatenate([z.real, z.imag])
+    return factor * np.concatenate([z.real, z.imag])
+
+  def project(y, weights, name):
+    matrix = weights[name]
+    if f'{name}_a' in weights:
+      change = weights[f'{name}_a'] @ weights[f'{name}_b']
+      matrix = matrix + config.lora.alpha / config.lora.rank * change
+    return y @ matrix + weights.get(f'{name}_bias', 0)
 
   def heads(y, weights, name, count):
-    z = y @ weights[name]
-    if config.attention_bias:
-      z = z + weights[f'{name}_bias']
+    z = project(y, weights, name)
     return z.reshape(len(y), count, config.head_width)
 
   x = params['embed'][np.asarray(tokens)]
@@ -53,12 +62,12 @@ def numpy_decoder(config, params, tokens):
         scores = np.array([query @ key for key in keys])
         scores = np.exp(scores / np.sqrt(config.head_width))
         mixed[t, head] = scores / scores.sum() @ v[: t + 1, shared]
-    x = x + mixed.reshape(len(x), -1) @ weights['o']
+    x = x + project(mixed.reshape(len(x), -1), weights, 'o')
     weights = layer['mlp']
     y = norm(x, weights['norm'])
-    gate = y @ weights['gate']
+    gate = project(y, weights, 'gate')
     gate = gate / (1 + np.exp(-gate))
-    x = x + (gate * (y @ weights['up'])) @ weights['down']
+    x = x + project(gate * project(y, weights, 'up'), weights, 'down')
   return norm(x, params['norm'])
 
 
@@ -159,23 +168,68 @@ def test_gradients_reach_every_parameter(variant, noisy):
       assert (largest > 0).any(), path
 
 
-def test_recomputing_layers_changes_no_gradient(plain, noisy):
+def gradient_program(config, length):
+  """The gradient of a loss over one row, as a function of parameters."""
+  model = decoder.make_model(config)
+  batch = layout([[(1, random_tokens(length, config))]], length)
+
+  def loss(params):
+    return jnp.sum(jnp.sin(model.apply(params, *batch)))
+
+  return model, jax.grad(loss)
+
+
+def products_of(jaxpr):
+  """How many matrix products there are in a jaxpr and those within."""
+  count = 0
+  for equation in jaxpr.eqns:
+    count += equation.primitive.name == 'dot_general'
+    inner = jax.core.jaxprs_in_params(equation.params)
+    count += sum(products_of(part) for part in inner)
+  return count
+
+
+def test_what_is_made_again_changes_no_gradient(plain, noisy):
+  # A layer has 7 matrices: 7 products forwards, 14 backwards. Attention has 2,
+  # 4 backwards, and makes its 2 again by itself: 29. LAYER repeats all but the
+  # last of the matrices, whose result is not needed, and attention: 8 more.
+  expected = {
+    configs.Remat.NOTHING: 29,
+    configs.Remat.PRODUCTS: 29,
+    configs.Remat.LAYER: 37,
+  }
   grads = []
-  for remat in configs.Remat:
-    model = decoder.make_model(dataclasses.replace(plain, remat=remat))
+  for remat, count in expected.items():
+    config = dataclasses.replace(plain, remat=remat)
+    model, gradient = gradient_program(config, length=7)
     params = noisy(model)
-    batch = layout([[(1, random_tokens(7, plain))]], 7)
-
-    def loss(params, model=model, batch=batch):
-      return jnp.sum(jnp.sin(model.apply(params, *batch)))
-
-    grads.append(jax.jit(jax.grad(loss))(params))
+    assert products_of(jax.make_jaxpr(gradient)(params).jaxpr) == count
+    grads.append(jax.jit(gradient)(params))
   for other in grads[1:]:
     jax.tree.map(
       lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
       grads[0],
       other,
     )
+
+
+def test_what_is_made_again_takes_no_memory(plain):
+  # Scratch floats of one more layer and token: LAYER keeps the stream, 11;
+  # PRODUCTS q 60, k and v 30 each, mixed 60, o 11, gate and up 13 each: 217
+  # more; NOTHING norms, rotated heads and the SwiGLU besides.
+  kept = {}
+  for remat in configs.Remat:
+    sizes = []
+    for layers in (4, 8):
+      config = dataclasses.replace(plain, remat=remat, layers=layers)
+      model, gradient = gradient_program(config, length=256)
+      params = jax.eval_shape(model.init, jax.random.key(0))
+      memory = jax.jit(gradient).lower(params).compile().memory_analysis()
+      sizes.append(memory.temp_size_in_bytes)
+    kept[remat] = (sizes[1] - sizes[0]) / (4 * 256 * 4)
+  assert kept[configs.Remat.LAYER] == 11
+  assert kept[configs.Remat.PRODUCTS] == 11 + 217
+  assert kept[configs.Remat.NOTHING] > 1.5 * (11 + 217)
 
 
 def test_bfloat16_stays_close_to_float32(variant, noisy, alone):
@@ -218,7 +272,8 @@ def test_every_axis_of_a_parameter_has_a_name_and_one_size(variant):
 
   jax.tree.map(note, params, axes)
   norms = {variant.width} | ({variant.head_width} if variant.qk_norm else set())
-  assert sizes == {
+  rank = {'rank': {variant.lora.rank}} if variant.lora else {}
+  assert sizes == rank | {
     'layers': {variant.layers},
     'vocabulary': {variant.vocabulary},
     'embed': {variant.width},
