@@ -75,7 +75,7 @@ class ChatTemplate:
     file = pathlib.Path(path)
     if not file.is_file():
       raise ValueError(f'no chat template at {path}; give a jinja file.')
-    return cls(file.read_text())
+    return cls(file.read_text(encoding='utf-8'))
 
   @functools.cached_property
   def _template(self) -> jinja2.Template:

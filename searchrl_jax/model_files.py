@@ -85,7 +85,7 @@ def find(name: str, patterns: Sequence[str]) -> ModelFiles:
       and how to provide it.
   """
   path = pathlib.Path(name).expanduser()
-  if path.exists():
+  if name and path.exists():
     return _local(name, path, patterns)
   if _looks_like_a_path(name):
     raise ValueError(

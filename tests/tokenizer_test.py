@@ -6,6 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
+from searchrl_jax.testing import ToyTokenizer
 from searchrl_jax.tokenizer import (
   ByteTokenizer,
   WordTokenizer,
@@ -77,3 +78,38 @@ def test_shortening_leaves_what_fits_as_it_is():
   """White space included, though words would not bring it back."""
   assert shorten(WORDS, 'ada\n\nbob', 2) == 'ada\n\nbob'
   assert shorten(WORDS, 'ada\n\nbob who', 2) == ' ada bob'
+
+
+class Torn(ToyTokenizer):
+  """Has one id for "é" and the first byte of "東", and none for "é"."""
+
+  token_bytes = (b'', b'', 'é東'.encode()[:3], *map(bytes, zip(range(256))))
+
+
+def test_a_character_that_is_dropped_may_cost_an_id():
+  tokenizer = Torn()
+  assert len(tokenizer.encode('é東')) == 3
+  # One id is "é" and a byte too many; "é" alone takes two.
+  assert shorten(tokenizer, 'é東', 1) == ''
+  assert shorten(tokenizer, 'é東', 2) == 'é'
+
+
+# --- control tokens ----------------------------------------------------------
+
+
+def test_control_tokens_are_text_unless_markup_is_read():
+  toy = ToyTokenizer(special_texts=('<|end|>',))
+  text = 'a<|end|>b<|end'
+  assert toy.decode(toy.encode(text)) == text
+  end = toy.control_id('<|end|>')
+  ids = toy.encode(text, markup=True)
+  assert ids == [*toy.encode('a'), end, *toy.encode('b<|end')]
+  assert toy.token_bytes[end] == b''
+  # Shortened, they count as the text they are.
+  assert shorten(toy, text, 4) == 'a<|e'
+
+
+@pytest.mark.parametrize('tokenizer', [WORDS, BYTES])
+def test_words_and_bytes_have_no_control_tokens_to_write(tokenizer):
+  assert tokenizer.special_texts == ()
+  assert tokenizer.encode('ada who', markup=True) == tokenizer.encode('ada who')
