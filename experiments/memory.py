@@ -1,0 +1,290 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a run fits into its devices, and what to change where it does not.
+
+Changes are sought in the order of least harm: first those that cost time
+alone, then those that change what is learned:
+
+  model.remat            layer         the same numbers, more arithmetic
+  training.microbatch    halves        the same loss, smaller passes
+  training.logps_chunk   halves        the same log-probs, smaller products
+  mesh.fsdp              more devices  the same update, traffic between them
+  model.compute_dtype    bfloat16      rounding
+  rollout.questions      halves        fewer questions in a step
+  lora.rank              16            adapters learn, the weights do not
+
+A change later in the list is made only where all before it do not suffice,
+and those before it are taken back as far as the later one allows.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from searchrl_jax.models.config import DecoderConfig, Lora, Remat
+from searchrl_jax.training.memory import Need, Work, need
+from searchrl_jax.training.weigh import Backend, Devices
+
+GIB = 2**30
+# Tokens that the wording of a reply adds to the passages it brings.
+_WORDING = 32
+_LEAST_CHUNK = 256  # below it a product with the head is slow
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+  """A run as its memory sees it."""
+
+  decoder: DecoderConfig
+  devices: Devices
+  work: Work
+
+  @functools.cached_property
+  def need(self) -> Need:
+    """Bytes on each device."""
+    return need(self.decoder, self.devices, self.work)
+
+
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+  """Changes of a config, key -> value, and the plan that they make."""
+
+  changes: dict[str, Any]
+  plan: Plan
+
+
+def make_plan(
+  config: ml_collections.ConfigDict, decoder: DecoderConfig, devices: Devices
+) -> Plan:
+  """What a config does at a time.
+
+  Prompts are not known here: half of the context is taken as the longest.
+  """
+  section, training = config.rollout, config.training
+  work = Work(
+    micro_rows=training.microbatch,
+    length=training.packed_length,
+    chunk=training.logps_chunk,
+    rows=section.questions * section.group,
+    group=section.group,
+    capacity=section.context,
+    prompt=section.context // 2,
+    reply=config.environment.max_observation + _WORDING,
+    reference=config.loss.kl != 'none',
+  )
+  return Plan(decoder, devices, work)
+
+
+def require_fitting(
+  config: ml_collections.ConfigDict,
+  decoder: DecoderConfig,
+  mesh: Mapping[str, int],
+) -> None:
+  """Refuses a run that this machine cannot hold, before weights are made.
+
+  Args:
+    config: of the run.
+    decoder: with the sizes of the weights.
+    mesh: axis name -> size.
+
+  Raises:
+    ValueError: what is needed, what there is, and what would fit.
+  """
+  devices = Devices(**mesh, backend=backend_here())
+  plan = make_plan(config, decoder, devices)
+  count = devices.row_parts * devices.tensor
+  limit = limit_bytes(config, count)
+  if plan.need.total > limit:
+    raise ValueError(refusal(plan, limit))
+
+
+def backend_here() -> Backend:
+  """That of the devices JAX sees."""
+  if jax.default_backend() == 'cpu':
+    return Backend.CPU
+  return Backend.ACCELERATOR
+
+
+def limit_bytes(config: ml_collections.ConfigDict, devices: int) -> float:
+  """What one device of this machine may hold.
+
+  Devices of a CPU share its memory, of which counts what is free now.
+  """
+  if config.memory.limit_gib:
+    return config.memory.limit_gib * GIB
+  if backend_here() is Backend.CPU:
+    return _free_memory() / devices
+  stats = jax.local_devices()[0].memory_stats() or {}
+  return stats.get('bytes_limit', float('inf'))
+
+
+def _free_memory() -> float:
+  """Bytes that programs may still take; without end where nobody says."""
+  try:
+    with open('/proc/meminfo') as file:
+      fields = dict(line.split(':') for line in file)
+  except OSError:
+    return float('inf')
+  return int(fields['MemAvailable'].split()[0]) * 1024
+
+
+def refusal(plan: Plan, limit: float) -> str:
+  """One line: what is needed, what there is, what would fit."""
+  short = f'this run needs {gib(plan.need.total)} GiB on each device'
+  largest = sorted(parts_of(plan.need).items(), key=lambda part: -part[1])[:3]
+  named = ', '.join(f'{name} {gib(size)}' for name, size in largest)
+  short += f' ({named}) and there are {gib(limit)}'
+  proposal = propose(plan, limit)
+  if proposal.plan.need.total <= limit:
+    return (
+      f'{short}; {gib(proposal.plan.need.total)} would do with '
+      f'{as_flags(proposal.changes)}.'
+    )
+  return (
+    f'{short}; nothing fits: {gib(proposal.plan.need.total)} are needed even '
+    f'with {as_flags(proposal.changes) or "the least of everything"}; take '
+    'more or larger devices, a shorter rollout.context and '
+    'training.packed_length, or a smaller model.'
+  )
+
+
+def parts_of(need: Need) -> dict[str, int]:
+  """What there is while the fullest program runs, by name."""
+  return need.held | need.passing[need.fullest]
+
+
+def gib(size: float) -> str:
+  """Bytes in GiB, with two digits that mean something."""
+  value = size / GIB
+  return f'{value:.1f}' if value >= 1 else f'{value:.2g}'
+
+
+def as_flags(changes: Mapping[str, Any]) -> str:
+  """Changes of a config as a person types them."""
+  return ' '.join(f'--config.{key}={value}' for key, value in changes.items())
+
+
+# --- what could be changed ---------------------------------------------------
+
+# A plan with more and more of one change: (changes of the config, plan).
+Step = tuple[dict[str, Any], Plan]
+
+
+def propose(plan: Plan, limit: float) -> Proposal:
+  """The least harmful changes after which a plan fits.
+
+  Returns:
+    A proposal whose plan fits; where none does, the one that needs least.
+  """
+  taken = [0] * len(_KNOBS)  # how far each change goes
+  best = _made(plan, taken)
+  for k, knob in enumerate(_KNOBS):
+    if best.plan.need.total <= limit:
+      break
+    # Of the settings of this knob, the mildest that fits or needs least.
+    for setting in range(1, len(list(knob(best.plan))) + 1):
+      tried = [*taken[:k], setting, *taken[k + 1 :]]
+      made = _made(plan, tried)
+      if made.plan.need.total < best.plan.need.total:
+        taken, best = tried, made
+      if best.plan.need.total <= limit:
+        break
+  if best.plan.need.total > limit:
+    return best
+  for k in reversed(range(len(_KNOBS))):  # most harmful first
+    for setting in range(taken[k]):
+      tried = [*taken[:k], setting, *taken[k + 1 :]]
+      made = _made(plan, tried)
+      if made.plan.need.total <= limit:
+        taken, best = tried, made
+        break
+  return best
+
+
+def _made(plan: Plan, settings: Sequence[int]) -> Proposal:
+  """The plan with each change taken as far as its setting says."""
+  changes = {}
+  for knob, setting in zip(_KNOBS, settings, strict=True):
+    steps = list(knob(plan))[:setting]
+    if steps:
+      more, plan = steps[-1]
+      changes |= more
+  return Proposal(changes, plan)
+
+
+def _remat(plan: Plan) -> Iterator[Step]:
+  if plan.decoder.remat is not Remat.LAYER:
+    yield {'model.remat': 'layer'}, _decoder(plan, remat=Remat.LAYER)
+
+
+def _microbatch(plan: Plan) -> Iterator[Step]:
+  rows = plan.work.micro_rows
+  while rows % (2 * plan.devices.row_parts) == 0:
+    rows //= 2
+    yield {'training.microbatch': rows}, _work(plan, micro_rows=rows)
+
+
+def _logps_chunk(plan: Plan) -> Iterator[Step]:
+  chunk = plan.work.chunk // 2
+  while chunk >= _LEAST_CHUNK:
+    yield {'training.logps_chunk': chunk}, _work(plan, chunk=chunk)
+    chunk //= 2
+
+
+def _fsdp(plan: Plan) -> Iterator[Step]:
+  parts = plan.devices.row_parts
+  for fsdp in range(plan.devices.fsdp + 1, parts + 1):
+    if parts % fsdp == 0 and plan.decoder.width % fsdp == 0:
+      devices = dataclasses.replace(plan.devices, data=parts // fsdp, fsdp=fsdp)
+      yield {'mesh.fsdp': fsdp}, dataclasses.replace(plan, devices=devices)
+
+
+def _compute_dtype(plan: Plan) -> Iterator[Step]:
+  if plan.decoder.compute_dtype != jnp.bfloat16:
+    narrow = _decoder(plan, compute_dtype=jnp.dtype(jnp.bfloat16))
+    yield {'model.compute_dtype': 'bfloat16'}, narrow
+
+
+def _questions(plan: Plan) -> Iterator[Step]:
+  rows, group = plan.work.rows, plan.work.group
+  while rows // group % (2 * plan.devices.row_parts) == 0:
+    rows //= 2
+    yield {'rollout.questions': rows // group}, _work(plan, rows=rows)
+
+
+def _lora(plan: Plan) -> Iterator[Step]:
+  if plan.decoder.lora is None:
+    adapters = {'lora.rank': Lora().rank}
+    yield adapters, _decoder(plan, lora=Lora())
+    yield (
+      adapters | {'model.param_dtype': 'bfloat16'},
+      _decoder(plan, lora=Lora(), param_dtype=jnp.dtype(jnp.bfloat16)),
+    )
+
+
+_KNOBS: tuple[Callable[[Plan], Iterator[Step]], ...] = (
+  _remat,
+  _microbatch,
+  _logps_chunk,
+  _fsdp,
+  _compute_dtype,
+  _questions,
+  _lora,
+)
+
+
+def _decoder(plan: Plan, **changes) -> Plan:
+  return dataclasses.replace(
+    plan, decoder=dataclasses.replace(plan.decoder, **changes)
+  )
+
+
+def _work(plan: Plan, **changes) -> Plan:
+  return dataclasses.replace(
+    plan, work=dataclasses.replace(plan.work, **changes)
+  )
