@@ -64,7 +64,7 @@ def _backward(operands, grad):
   a, b = operands
   grad = grad.astype(a.dtype)
   grad_a = _sum_in_float32(grad, b.astype(a.dtype).mT)
-  grad_b = _sum_in_float32(_laid_out(a.mT), grad)
+  grad_b = _laid_out(_sum_in_float32(_laid_out(a.mT), grad))
   return grad_a.astype(a.dtype), grad_b.astype(b.dtype)
 
 
@@ -76,10 +76,12 @@ _sum_in_float32 = functools.partial(
 
 
 def _laid_out(a):
-  """A transposed operand, written out in its new order on CPU.
+  """The array written out in the order of its axes, on CPU.
 
   XLA's CPU backend multiplies bfloat16 four times faster where the axis it
-  sums over is the last in memory; left alone it reads the array crosswise.
+  sums over is the last in memory; left alone it reads a transposed operand
+  crosswise. The result is laid out as well: a transpose that follows would
+  otherwise be pulled into the product, in a form that the backend refuses.
   """
   return lax.platform_dependent(a, cpu=_write_out, default=lambda a: a)
 

@@ -103,7 +103,7 @@ def decode(
     sampling: how to draw; static.
   """
   keys_R = sampler.row_keys(key, question_R, rollout_R, turn_R)
-  head_VD = model.unembedding(params).astype(jnp.float32)
+  head_VD = model.unembedding(params)
   size = budget_R.shape[0]
 
   def running(carry):
@@ -113,7 +113,9 @@ def decode(
   def body(carry):
     step, cache, hidden_RD, state_R, drawn = carry
     active_R = (state_R != stops.STOPPED) & (step < budget_R)
-    logits_RV = jnp.einsum('vd,rd->rv', head_VD, hidden_RD.astype(jnp.float32))
+    logits_RV = jnp.einsum(
+      'vd,rd->rv', head_VD, hidden_RD, preferred_element_type=jnp.float32
+    )
     tokens_R, logps_R = sampler.sample(logits_RV, keys_R, step, sampling)
     hidden_R1D, cache = model.apply_cached(
       params, tokens_R[:, None], active_R.astype(jnp.int32), cache

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from searchrl_jax.models import products
+
 
 def token_logps(
   hidden_NLD, unembedding_VD, tokens_NL, *, chunk: int, temperature=1.0
@@ -30,7 +32,8 @@ def token_logps(
   The first token of a packed segment is scored from the end of the segment
   before it: that number means nothing and is never read, since the first
   token of a row is always given. Float32 whatever the inputs; differentiable
-  in both hidden states and unembedding.
+  in both hidden states and unembedding. Logits are products in the dtype of
+  the hidden states, as the sampler's are, with float32 sums.
 
   Args:
     hidden_NLD: hidden states after the final norm.
@@ -78,14 +81,7 @@ def token_logps(
 
 def _score(hidden, unembedding, targets, temperature):
   """log p(target) and entropy, for one chunk: H = log Z - sum_v p_v s_v."""
-  dtype = jnp.promote_types(hidden.dtype, unembedding.dtype)
-  logits = jnp.einsum(
-    'cd,vd->cv',
-    hidden.astype(dtype),
-    unembedding.astype(dtype),
-    preferred_element_type=jnp.float32,
-  )
-  logits = logits / temperature
+  logits = products.matmul(hidden, unembedding.T) / temperature
   log_z = jax.nn.logsumexp(logits, axis=-1)
   chosen = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
   probs = jnp.exp(logits - log_z[:, None])

@@ -93,6 +93,32 @@ def test_bfloat16_states_give_float32_numbers():
   np.testing.assert_allclose(got[0], expected[0], rtol=1e-4, atol=1e-4)
 
 
+def test_a_float32_head_is_rounded_as_the_sampler_rounds_it():
+  # Sampler and learner must multiply the same numbers: the head in the dtype
+  # of the hidden states. Its gradient comes back in float32, from the rounded
+  # gradient of the logits.
+  hidden, unembedding, tokens = inputs()
+  hidden = hidden.astype(jnp.bfloat16)
+
+  def loss(unembedding, dtype):
+    head = unembedding.astype(dtype)
+    return logps.token_logps(hidden, head, tokens, chunk=8)[0].sum()
+
+  pair = jax.value_and_grad(loss)
+  got, grad = pair(unembedding, jnp.float32)
+  expected, coarse = pair(unembedding, jnp.bfloat16)
+  assert got == expected
+  assert grad.dtype == jnp.float32
+  exact = jax.grad(
+    lambda u: whole(hidden.astype(jnp.float32), u, tokens)[0].sum()
+  )(unembedding.astype(jnp.bfloat16).astype(jnp.float32))
+  scale = np.abs(exact).max()
+  error = np.abs(grad - exact).max() / scale
+  assert 0 < error < 2.0**-7
+  assert (np.float32(grad.astype(jnp.bfloat16)) != grad).any()
+  assert np.abs(np.float32(coarse) - exact).max() / scale < 2.0**-5
+
+
 def arrays(jaxpr):
   """Every value of a jaxpr and of the jaxprs within its equations."""
   for equation in jaxpr.eqns:
