@@ -13,7 +13,8 @@ import sys
 
 from absl import flags
 
-from experiments import cli, parts, saved
+from experiments import cli, saved
+from experiments.data import CORPUS
 from searchrl_jax import workdir as workdirs
 from searchrl_jax.types import Question, Sampling, Turn
 
@@ -48,7 +49,7 @@ def main(config) -> None:
       )
     changes['data.corpus'] = _CORPUS.value
   run = saved.load(cli.WORKDIR.value, step=_STEP.value, changes=changes, rows=1)
-  corpus = parts.CORPUS if run.data.worlds is None else run.data.test[0].corpus
+  corpus = run.data.test[0].corpus if run.data.generated else CORPUS
   if _ASK.value:
     _answer(run, _ASK.value, corpus)
     return

@@ -8,7 +8,9 @@ from typing import Any
 
 import ml_collections
 
-from experiments import checks, parts, phases
+from experiments import checks, memory, parts, phases
+from experiments import policy as policies
+from experiments.data import Data, make_data
 from experiments.player import Player
 from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.training.clock import Clock
@@ -27,8 +29,9 @@ class Assembly:
   seed: int
   tokenizer: Tokenizer
   recipe: Recipe
-  data: parts.Data
+  data: Data
   player: Player
+  policy: policies.Policy
   learner: phases.Learner
   questions: Any  # batches of training questions; resumable
   clock: Clock
@@ -80,23 +83,29 @@ def assemble(
   """
   checks.require_sense(config)
   parts.make_devices(config)
-  tokenizer = parts.make_tokenizer(config)
+  named = policies.read_name(config)
+  tokenizer = parts.make_tokenizer(config, named)
   # A method may have a grammar of its own: from here on the recipe's counts.
   recipe = make_recipe(config, parts.make_environment(config, tokenizer))
-  data = parts.make_data(config, seed)
+  data = make_data(config, seed)
+  template = parts.make_template(config, named, tokenizer)
   checks.require_playable(
     recipe,
     tokenizer,
+    template,
     data.known_questions(),
     context=config.rollout.context,
   )
   mesh = parts.make_mesh(config)
-  model = parts.make_model_of(config, tokenizer)
+  decoder = policies.make_decoder(config, named, tokenizer)
+  memory.require_fitting(config, decoder, dict(mesh.shape))
+  policy = policies.make_policy(decoder, named, mesh, seed)
   player = parts.make_player(
     config,
-    model,
+    policy,
     recipe.environment,
     tokenizer,
+    template,
     data.resolve,
     mesh,
     seed=seed,
@@ -109,7 +118,8 @@ def assemble(
     recipe,
     data,
     player,
-    phases.Learner(config, model, mesh, seed),
+    policy,
+    phases.Learner(config, policy, mesh),
     phases.train_questions(config, data, seed),
     Clock(),
   )

@@ -8,12 +8,15 @@ the reference of a KL term, also after an interruption.
 """
 
 import dataclasses
+import json
 import pathlib
 from typing import Any
 
 import jax
 
+from experiments.policy import Policy
 from searchrl_jax import checkpoint
+from searchrl_jax.rollout.fingerprint import fingerprint
 
 
 @jax.tree_util.register_dataclass
@@ -26,6 +29,7 @@ class _Weights:
 
 
 WARM_START = 'warm_start'  # its folder in a workdir
+_BASE = 'base.json'  # which frozen weights its adapters belong to
 
 
 def begin(config, learner, checkpoints, questions, counters) -> tuple[Any, int]:
@@ -33,9 +37,8 @@ def begin(config, learner, checkpoints, questions, counters) -> tuple[Any, int]:
 
   Questions and counters are set to where they were.
   """
-  state = learner.init()
   if checkpoints.latest() is not None:
-    restored = checkpoints.restore(state)
+    restored = checkpoints.restore(learner.template)
     questions.set_state(restored.data)
     for name, value in restored.progress.items():
       setattr(counters, name, value)
@@ -45,10 +48,10 @@ def begin(config, learner, checkpoints, questions, counters) -> tuple[Any, int]:
     place = pathlib.Path(config.init_from)
     if (place / WARM_START).is_dir():
       place = place / WARM_START
-    step, params = checkpoint.restore_params(place, state.params)
+    step, params = checkpoint.restore_params(place, learner.params_template)
     print(f'beginning with the weights of step {step} in {place}.')
-    state = learner.init_with(params)
-  return state, 0
+    return learner.init_with(params), 0
+  return learner.init(), 0
 
 
 def keep_warm_start(workdir: pathlib.Path, identity, state) -> None:
@@ -75,3 +78,30 @@ def keep_warm_start(workdir: pathlib.Path, identity, state) -> None:
 def reference(workdir: pathlib.Path, template) -> Any:
   """The weights that `keep_warm_start` kept."""
   return checkpoint.restore_params(workdir / WARM_START, template)[1]
+
+
+def require_same_base(workdir: pathlib.Path, policy: Policy) -> None:
+  """Refuses adapters beside other frozen weights than they were learned on.
+
+  Raises:
+    ValueError: where the weights are not those that `keep_base` noted.
+  """
+  path = workdir / _BASE
+  if not policy.frozen or not path.exists():
+    return
+  there = json.loads(path.read_text())
+  if there['fingerprint'] != int(fingerprint(policy.frozen)):
+    raise ValueError(
+      f'the adapters of {workdir} belong to weights from {there["origin"]}, '
+      f'and those from {policy.origin} differ; provide the former.'
+    )
+
+
+def keep_base(workdir: pathlib.Path, policy: Policy) -> None:
+  """Notes which frozen weights the adapters of a workdir belong to."""
+  if policy.frozen:
+    noted = {
+      'origin': policy.origin,
+      'fingerprint': int(fingerprint(policy.frozen)),
+    }
+    (workdir / _BASE).write_text(json.dumps(noted, indent=2) + '\n')

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import ml_collections
 
+from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.types import Question, Recipe, Status, Trajectory
 
@@ -90,6 +91,7 @@ def require_sense(config: ml_collections.ConfigDict) -> None:
 def require_playable(
   recipe: Recipe,
   tokenizer: Tokenizer,
+  template: ChatTemplate | None,
   questions: Iterable[Question],
   *,
   context: int,
@@ -102,7 +104,10 @@ def require_playable(
   """
   for question in questions:
     _, prompt = recipe.environment.start(question)
-    length = len(tokenizer.encode(prompt))
+    if template is None:
+      length = len(tokenizer.encode(prompt))
+    else:
+      length = len(template.encode_prompt(tokenizer, prompt))
     if length >= context:
       raise ValueError(
         f'the prompt of question {question.id!r} has {length} tokens and '

@@ -8,6 +8,7 @@ the run ends      test, sampled and greedy; nothing is ever chosen on it
 """
 
 from experiments import parts
+from experiments.data import Data
 from experiments.phases import RL, WARM_START
 from experiments.player import Player
 from experiments.records import Records
@@ -26,7 +27,7 @@ class Evaluations:
     self,
     config,
     settings: dict,
-    data: parts.Data,
+    data: Data,
     recipe: Recipe,
     player: Player,
     clock: Clock,

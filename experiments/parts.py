@@ -9,61 +9,92 @@ one dataclass or function, so a misspelt key or a wrong type dies here.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import ml_collections
 
 from experiments.player import Player
-from searchrl_jax import sharding
+from experiments.policy import Named
+from searchrl_jax import model_files, pretrained_tokenizer, sharding
 from searchrl_jax import tokenizer as tokenizers
+from searchrl_jax.byte_level import PretrainedTokenizer
 from searchrl_jax.chat import ChatTemplate
-from searchrl_jax.data import pipeline, qa
-from searchrl_jax.data.world import SPLITS, WorldConfig, Worlds, vocabulary
+from searchrl_jax.data.world import WorldConfig, vocabulary
 from searchrl_jax.environments import wording as wordings
 from searchrl_jax.environments.search_r1 import SearchR1
-from searchrl_jax.evaluation.evaluate import stratified
-from searchrl_jax.models.config import DecoderConfig, Remat
-from searchrl_jax.models.decoder import Model, make_model
-from searchrl_jax.retrieval.bm25 import BM25Options
-from searchrl_jax.retrieval.corpus import read_corpus
-from searchrl_jax.retrieval.resolver import SearchResolver
+from searchrl_jax.model_files import ModelFiles
 from searchrl_jax.rollout.engine import Limits
-from searchrl_jax.types import Question, Resolver, Sampling
+from searchrl_jax.types import Sampling
 
-CORPUS = 'corpus'  # the name of a corpus that comes from a file
-_WORLDS_OF_A_SEED = 10_000  # then a run would begin its worlds again
-
-
-@dataclasses.dataclass(frozen=True)
-class Data:
-  """What is asked, and where answers are sought."""
-
-  train: pipeline.QuestionSource | Sequence[Question]
-  shuffle: bool  # generated worlds are drawn at random already
-  validation: Sequence[Question]
-  test: Sequence[Question]
-  resolve: Resolver
-  worlds: Worlds | None  # None where questions come from files
-
-  def known_questions(self) -> list[Question]:
-    """Those that can be looked at beforehand: all, but of endless worlds."""
-    first = [self.train[0]] if self.worlds else list(self.train)
-    return [*first, *self.validation, *self.test]
+MODEL = 'model'  # the tokenizer or the chat template that comes with it
 
 
-def make_tokenizer(config: ml_collections.ConfigDict) -> tokenizers.Tokenizer:
-  """The tokenizer a config names."""
+def make_tokenizer(
+  config: ml_collections.ConfigDict, named: Named
+) -> tokenizers.Tokenizer:
+  """The tokenizer a config names, as wide as the weights it speaks for.
+
+  Raises:
+    ValueError: there is no such tokenizer.
+  """
   if config.tokenizer == 'bytes':
     return tokenizers.ByteTokenizer()
   if config.tokenizer == 'words':
     said = wordings.words_of(make_wording(config))
     words = (*said, *vocabulary(WorldConfig(**config.world)))
     return tokenizers.WordTokenizer(tuple(dict.fromkeys(words)))
-  raise ValueError(
-    f'tokenizer is {config.tokenizer!r}: choose "words" or "bytes".'
+  return pretrained_tokenizer.load(
+    _tokenizer_files(config, named),
+    vocabulary=named.decoder.vocabulary if named.decoder else 0,
   )
+
+
+def _tokenizer_files(config, named: Named) -> ModelFiles:
+  if config.tokenizer == MODEL:
+    return _files_of_model('tokenizer', named)
+  return model_files.find(config.tokenizer, model_files.TOKENIZER)
+
+
+def _files_of_model(key: str, named: Named) -> ModelFiles:
+  if named.files is not None:
+    return named.files
+  if not named.tokenizer_name:
+    raise ValueError(
+      f'{key} is "model" but model.name is empty; name a published model, or '
+      f'set {key} to something else.'
+    )
+  return model_files.find(named.tokenizer_name, model_files.TOKENIZER)
+
+
+def make_template(
+  config: ml_collections.ConfigDict,
+  named: Named,
+  tokenizer: tokenizers.Tokenizer,
+) -> ChatTemplate | None:
+  """The chat template of a config, None where prompts are plain text.
+
+  Raises:
+    ValueError: there is none where it is sought.
+  """
+  if not config.chat_template:
+    return None
+  if config.chat_template == MODEL:
+    name = 'the chat template of the model'
+    template = pretrained_tokenizer.chat_template(
+      _files_of_model('chat_template', named)
+    )
+  else:
+    name = config.chat_template
+    template = ChatTemplate.from_file(name)
+    if isinstance(tokenizer, PretrainedTokenizer):
+      tokens = tokenizer.published.special_tokens_map
+      template = dataclasses.replace(template, variables=tokens)
+  if not template.prefix_preserving:
+    print(
+      f'{name} changes earlier turns when a conversation grows; here it '
+      'renders the first prompt only, never history.'
+    )
+  return template
 
 
 def make_wording(config: ml_collections.ConfigDict) -> wordings.Wording:
@@ -93,28 +124,6 @@ def make_environment(
     shorten=functools.partial(tokenizers.shorten, tokenizer),
     stop_at_malformed=section.stop_at_malformed,
     stop_at_failed_tool=section.stop_at_failed_tool,
-  )
-
-
-def make_model_of(
-  config: ml_collections.ConfigDict, tokenizer: tokenizers.Tokenizer
-) -> Model:
-  """A decoder with the vocabulary of the tokenizer."""
-  section = config.model
-  try:
-    dtype = jnp.dtype(section.compute_dtype)
-  except TypeError:
-    raise ValueError(
-      f'model.compute_dtype is {section.compute_dtype!r}: choose "float32" or '
-      '"bfloat16".'
-    ) from None
-  return make_model(
-    DecoderConfig(
-      vocabulary=len(tokenizer.token_bytes),
-      compute_dtype=dtype,
-      remat=Remat(section.remat),
-      **section.sizes,
-    )
   )
 
 
@@ -178,19 +187,20 @@ def make_sampling(config: ml_collections.ConfigDict) -> Sampling:
 
 
 def make_player(
-  config, model, environment, tokenizer, resolve, mesh, *, seed: int, rows: int
+  config,
+  policy,
+  environment,
+  tokenizer,
+  template,
+  resolve,
+  mesh,
+  *,
+  seed: int,
+  rows: int,
 ) -> Player:
   """Plays with the budgets of a config, `rows` trajectories at a time."""
-  template = None
-  if config.chat_template:
-    template = ChatTemplate.from_file(config.chat_template)
-    if not template.prefix_preserving:
-      print(
-        f'{config.chat_template} changes earlier turns when a conversation '
-        'grows; here it renders the first prompt only, never history.'
-      )
   return Player(
-    model,
+    policy,
     environment,
     tokenizer,
     resolve,
@@ -199,68 +209,4 @@ def make_player(
     limits=make_limits(config),
     template=template,
     mesh=mesh,
-  )
-
-
-def make_data(config: ml_collections.ConfigDict, seed: int) -> Data:
-  """Questions and their search engine: generated worlds, or files.
-
-  Every seed trains on worlds of its own; all are evaluated on the same.
-  """
-  options = BM25Options(**config.retrieval)
-  if bool(config.data.corpus) != bool(config.data.questions):
-    raise ValueError(
-      'data.corpus and data.questions belong together; give both or neither.'
-    )
-  if config.data.evaluation_questions and not config.data.questions:
-    raise ValueError(
-      'data.evaluation_questions needs data.corpus and data.questions; the '
-      'generated world has splits of its own.'
-    )
-  if config.data.corpus:
-    return _file_data(config, options)
-  worlds = Worlds(WorldConfig(**config.world))
-
-  def asked(seeds):
-    return pipeline.GeneratedQuestions(
-      worlds, seeds, config.data.questions_per_world, tuple(config.data.hops)
-    )
-
-  def first(name, count):
-    source = asked(SPLITS[name])
-    return [source[i] for i in range(count)]
-
-  span = SPLITS['train']
-  own = seed % (len(span) // _WORLDS_OF_A_SEED) * _WORLDS_OF_A_SEED
-  return Data(
-    train=asked(span[own : own + _WORLDS_OF_A_SEED]),
-    shuffle=False,
-    validation=first('validation', config.evaluation.questions),
-    test=first('test', config.evaluation.final_questions),
-    resolve=SearchResolver(worlds.documents, options=options),
-    worlds=worlds,
-  )
-
-
-def _file_data(config, options) -> Data:
-  documents = read_corpus(config.data.corpus)
-
-  def documents_of(corpus):
-    if corpus != CORPUS:
-      raise LookupError(corpus)
-    return documents
-
-  train = qa.read_questions(config.data.questions, corpus=CORPUS)
-  held_out = train
-  if config.data.evaluation_questions:
-    held_out = qa.read_questions(
-      config.data.evaluation_questions, corpus=CORPUS
-    )
-  return Data(
-    train=train,
-    shuffle=True,
-    validation=stratified(held_out, config.evaluation.questions),
-    test=stratified(held_out, config.evaluation.final_questions),
-    resolve=SearchResolver(documents_of, options=options),
-    worlds=None,
   )

@@ -14,8 +14,9 @@ from typing import Any
 import jax
 
 from experiments import parts, warm_start
+from experiments.data import Data
 from experiments.player import Player
-from searchrl_jax import sharding
+from experiments.policy import Policy
 from searchrl_jax.credit.grpo import zero_spread
 from searchrl_jax.data import pipeline
 from searchrl_jax.rewards.measures import measure
@@ -33,47 +34,72 @@ WARM_START, RL = 'warm_start', 'rl'
 
 
 class Learner:
-  """The model with its shardings, and what turns batches into updates."""
+  """A policy with its shardings, and what turns batches into updates."""
 
-  def __init__(self, config, model, mesh, seed: int):
+  def __init__(self, config, policy: Policy, mesh):
     self._config = config
     self._mesh = mesh
-    self._scores = step.make_token_scores(
-      model.apply,
-      model.unembedding,
-      chunk=config.training.logps_chunk,
-      temperature=config.rollout.temperature or 1.0,
-    )
-    self.params = jax.jit(model.init)(jax.random.key(seed))
-    placed = sharding.param_shardings(
-      mesh, self.params, model.axes(self.params)
-    )
+    self._policy = policy
+    self._scores = self._scores_of(policy.model, policy.join)
     self._optimizer = make_optimizer(OptimizerConfig(), 1)
     self.shardings = state.state_shardings(
-      mesh, self._optimizer, self.params, placed
+      mesh,
+      self._optimizer,
+      policy.learned,
+      jax.tree.map(lambda shape: shape.sharding, policy.learned),
     )
-    self.logps = step.make_learner_logps(
-      self._scores, mesh, micro_rows=config.training.microbatch
-    )
+    self.logps = self._logps_of(self._scores, policy.frozen)
     self._gradients = functools.cache(self._make_gradients)
     self._updates: list[step.Update] = []
 
   @property
-  def template(self):
-    """Shapes of the parameters and where they lie."""
-    return jax.tree.map(
-      lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
-      self.params,
-      self.shardings.params,
-    )
+  def params_template(self):
+    """Shapes of the params that learn, and where they lie."""
+    return self._policy.learned
+
+  @property
+  def template(self) -> state.TrainState:
+    """Shapes of a whole state, and where they lie."""
+    return state.template(self._policy.learned, self._optimizer, self.shardings)
 
   def init(self) -> state.TrainState:
     """A state before its first update."""
-    return self.init_with(self.params)
+    return self.init_with(self._policy.begin())
 
   def init_with(self, params) -> state.TrainState:
     """A state that begins with given parameters."""
     return state.init_state(params, self._optimizer, self.shardings)
+
+  def reference(self, kept: Callable[[], Any]) -> Callable[[Any], Any]:
+    """What gives the log-probs of a KL reference, batch by batch.
+
+    Where adapters learn, the reference is the base without them: it is there
+    already. Elsewhere it is the weights that `kept` reads, once.
+    """
+    policy = self._policy
+    if policy.frozen:
+      scores = self._scores_of(policy.base, step.all_learn)
+      logps = self._logps_of(scores, {})
+      return lambda batch: logps(policy.frozen, batch)
+    kept = functools.cache(kept)
+    return lambda batch: self.logps(kept(), batch)
+
+  def _scores_of(self, model, join) -> step.TokenScores:
+    return step.make_token_scores(
+      model.apply,
+      model.unembedding,
+      join=join,
+      chunk=self._config.training.logps_chunk,
+      temperature=self._config.rollout.temperature or 1.0,
+    )
+
+  def _logps_of(self, scores, frozen) -> step.LearnerLogps:
+    return step.make_learner_logps(
+      scores,
+      self._mesh,
+      micro_rows=self._config.training.microbatch,
+      frozen=frozen,
+    )
 
   def _make_gradients(self, loss: losses.LossConfig) -> step.Gradients:
     """The gradient programs of a loss, shared by the phases that use it."""
@@ -83,6 +109,7 @@ class Learner:
       self._mesh,
       self.shardings,
       micro_rows=self._config.training.microbatch,
+      frozen=self._policy.frozen,
     )
 
   def phase(self, kind, name, steps, source, loss, optimizer, *, updates):
@@ -205,7 +232,7 @@ def experience_phase(
     packing=_packing(config),
     clock=clock,
     logps=learner.logps,
-    reference=functools.cache(reference),
+    reference=learner.reference(reference),
     describe=player.describe,
     measure=measure,
     zero_spread=jax.jit(zero_spread),
@@ -240,7 +267,7 @@ def _check_skipping(config) -> None:
     )
 
 
-def train_questions(config, data: parts.Data, seed: int):
+def train_questions(config, data: Data, seed: int):
   """Batches of training questions, for ever, with a state to resume from."""
   return pipeline.question_iterator(
     data.train,

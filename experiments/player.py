@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from experiments.policy import Policy
 from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.rollout.engine import Limits, rollout
 from searchrl_jax.rollout.fingerprint import fingerprint
@@ -32,7 +33,7 @@ class Player:
 
   def __init__(
     self,
-    model,
+    policy: Policy,
     environment: Environment,
     tokenizer: Tokenizer,
     resolve: Resolver,
@@ -43,8 +44,9 @@ class Player:
     template: ChatTemplate | None,
     mesh,
   ):
+    self._weights = policy
     self.policy = ModelPolicy(
-      model,
+      policy.model,
       tokenizer,
       environment.stops,
       rows=rows,
@@ -59,8 +61,9 @@ class Player:
     self._template = template
     self._key = jax.random.key(seed)
 
-  def load(self, params: Any) -> None:
-    """Takes the weights to play with."""
+  def load(self, learned: Any) -> None:
+    """Takes the weights to play with: those that learn."""
+    params = self._weights.complete(learned)
     self.policy.load(params)
     self._fingerprint = fingerprint(params)
 

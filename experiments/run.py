@@ -47,11 +47,14 @@ def train(
   identity = {'experiment': name, 'seed': seed, **config.to_dict()}
   workdirs.require_same_config(workdir, identity)
   run = assemble(make_recipe, config, seed)
+  begin.require_same_base(workdir, run.policy)
   records = Records(workdir, config)
   stages = run.phases(
     record=records.traces,
     keep=functools.partial(begin.keep_warm_start, workdir, identity),
-    reference=functools.partial(begin.reference, workdir, run.learner.template),
+    reference=functools.partial(
+      begin.reference, workdir, run.learner.params_template
+    ),
   )
   total = sum(stage.steps for stage in stages)
   checkpoints = checkpoint.Checkpoints(
@@ -62,6 +65,7 @@ def train(
   )
   # A workdir is taken only when everything above has been found in order.
   workdirs.write_config(workdir, identity)
+  begin.keep_base(workdir, run.policy)
   if done == total:
     print(f'{workdir} is finished: all {total} steps are done.')
     write_report(workdir)

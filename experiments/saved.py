@@ -7,15 +7,17 @@ import importlib
 import pathlib
 from typing import Any
 
-import jax
 import ml_collections
 
-from experiments import evaluations, parts
+from experiments import begin, evaluations, parts
+from experiments import policy as policies
 from experiments.begin import WARM_START
 from experiments.configs import base
+from experiments.data import Data, make_data
 from experiments.player import Player
 from searchrl_jax import checkpoint
 from searchrl_jax import workdir as workdirs
+from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.types import Recipe
 
 NEWEST, BEST = 'newest', 'best'
@@ -28,10 +30,12 @@ class Saved:
   config: ml_collections.ConfigDict
   identity: dict
   step: int
-  params: Any
+  policy: policies.Policy
+  params: Any  # those that learn
+  tokenizer: Tokenizer
   recipe: Recipe
   player: Player
-  data: parts.Data
+  data: Data
 
 
 def load(
@@ -56,29 +60,40 @@ def load(
     config.update(known)
     config.update_from_flattened_dict(changes)
     config.devices = 1
-  tokenizer = parts.make_tokenizer(config)
+    config.mesh.update(fsdp=1, tensor=1)
+  named = policies.read_name(config)
+  tokenizer = parts.make_tokenizer(config, named)
   recipe = _recipe(identity['experiment'], config, tokenizer)
-  data = parts.make_data(config, identity['seed'])
-  model = parts.make_model_of(config, tokenizer)
-  template = jax.eval_shape(model.init, jax.random.key(0))
+  data = make_data(config, identity['seed'])
+  mesh = parts.make_mesh(config)
+  policy = policies.make_policy(
+    policies.make_decoder(config, named, tokenizer),
+    named,
+    mesh,
+    identity['seed'],
+  )
+  begin.require_same_base(pathlib.Path(workdir), policy)
   place = pathlib.Path(workdir)
   if step == WARM_START:
     place, step = place / WARM_START, NEWEST
   number, params = checkpoint.restore_params(
-    place, template, step=_number(workdir, step)
+    place, policy.learned, step=_number(workdir, step)
   )
   player = parts.make_player(
     config,
-    model,
+    policy,
     recipe.environment,
     tokenizer,
+    parts.make_template(config, named, tokenizer),
     data.resolve,
-    parts.make_mesh(config),
+    mesh,
     seed=identity['seed'],
     rows=rows,
   )
   player.load(params)
-  return Saved(config, identity, number, params, recipe, player, data)
+  return Saved(
+    config, identity, number, policy, params, tokenizer, recipe, player, data
+  )
 
 
 def _recipe(experiment: str, config, tokenizer) -> Recipe:

@@ -11,7 +11,7 @@ import dataclasses
 import ml_collections
 import numpy as np
 
-from experiments.parts import Data
+from experiments.data import Data
 from searchrl_jax.data import drills
 from searchrl_jax.data.expert import Expert, TitleExpert
 from searchrl_jax.data.questions import questions
@@ -29,7 +29,6 @@ def drill_lessons(
   seed: int,
 ) -> list[Lesson]:
   """Reading and planning over fresh worlds, in equal shares."""
-  _needs_world(config, data)
 
   def reading(step, count):
     return drills.reading(_world(data, seed, step), step, count)
@@ -56,9 +55,14 @@ def demonstration_lessons(
   data: Data,
   seed: int,
 ) -> list[Lesson]:
-  """The expert of the generated world, or of titles named in real questions."""
-  if data.worlds is None:
+  """The expert of the generated world, or of titles that questions name."""
+  lessons = config.warm_start.lessons
+  if lessons == 'titles':
     return [_titles(environment, data, seed)]
+  if lessons != 'world':
+    raise ValueError(
+      f'warm_start.lessons is {lessons!r}: choose "world" or "titles".'
+    )
   expert, asked = _expert(config, seed), _asked(config, data, seed)
   return [Lesson('expert', environment, expert, data.resolve, asked)]
 
@@ -91,11 +95,3 @@ def _world(data: Data, seed: int, step: int):
   """A fresh world of the warm-start split for every step of every seed."""
   span = SPLITS['warm_start']
   return data.worlds.world(span[(seed * 100_003 + step) % len(span)])
-
-
-def _needs_world(config, data) -> None:
-  if data.worlds is None:
-    raise ValueError(
-      'drills come from the generated world; set warm_start.drill_steps to 0 '
-      'for questions from files.'
-    )

@@ -52,8 +52,11 @@ def get_config() -> ml_collections.ConfigDict:
   }
 
   # --- the policy ---
-  config.tokenizer = 'words'  # 'words' (of the world) or 'bytes'
-  config.chat_template = ''  # jinja file; the prompt becomes a user message
+  # 'words' (of the world), 'bytes', 'model' (that of model.name), or the name
+  # of a published model.
+  config.tokenizer = 'words'
+  # 'model', or a jinja file: the prompt becomes a user message.
+  config.chat_template = ''
   config.model = {
     # '': random weights of `sizes`; the name of a preset, such as
     # 'qwen3-0.6b': random weights of its sizes; a hub id, a directory or a
@@ -97,6 +100,9 @@ def get_config() -> ml_collections.ConfigDict:
 
   # --- warm start ---
   config.warm_start = {
+    # 'world': a scripted expert in generated worlds, whatever is asked later;
+    # 'titles': one that searches the titles that training questions name.
+    'lessons': 'world',
     'drill_steps': 150,
     'sft_steps': 150,
     'questions': 64,  # demonstrations per step

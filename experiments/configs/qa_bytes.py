@@ -30,7 +30,9 @@ def get_config():
     config.rollout.update(
       questions=4, group=4, max_new_tokens=144, max_tokens=288, context=512
     )
-    config.warm_start.update(drill_steps=0, sft_steps=120, questions=8)
+    config.warm_start.update(
+      lessons='titles', drill_steps=0, sft_steps=120, questions=8
+    )
     config.warm_start.sft_optimizer.learning_rate = 1.2e-2
     # Rows hold two demonstrations of common length.
     config.training.update(

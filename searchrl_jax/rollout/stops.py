@@ -23,9 +23,9 @@ def _automaton(stops: Sequence[bytes]) -> np.ndarray:
   States are the proper prefixes of the stop strings, numbered from 1 (the
   empty prefix); `STOPPED` stands for every completed string.
   """
-  prefixes = sorted(
-    {stop[:n] for stop in stops for n in range(len(stop))}, key=len
-  )
+  # The empty prefix is there without any stop string, too.
+  prefixes = {b''} | {stop[:n] for stop in stops for n in range(len(stop))}
+  prefixes = sorted(prefixes, key=len)
   number = {prefix: i + 1 for i, prefix in enumerate(prefixes)}
   table = np.full((len(prefixes) + 1, 256), STOPPED, np.int32)
   for prefix, state in number.items():

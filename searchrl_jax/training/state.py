@@ -55,6 +55,27 @@ def state_shardings(
   return TrainState(param_shardings, opt_state, whole, whole, whole)
 
 
+def template(
+  params: Any,
+  optimizer: optax.GradientTransformation,
+  shardings: TrainState,
+) -> TrainState:
+  """The shapes of a state with their shardings; nothing is allocated.
+
+  Args:
+    params: arrays or shapes.
+    optimizer: its state's structure is read.
+    shardings: of `state_shardings`.
+  """
+  counter = jax.ShapeDtypeStruct((), np.int32)
+  opt_state = jax.eval_shape(optimizer.init, params)
+  return jax.tree.map(
+    lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+    TrainState(params, opt_state, counter, counter, counter),
+    shardings,
+  )
+
+
 def init_state(
   params: Any,
   optimizer: optax.GradientTransformation,

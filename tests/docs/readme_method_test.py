@@ -23,7 +23,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import cli, parts, recipes, run
+from experiments import cli, parts, policy, recipes, run
 from experiments.configs import base
 from searchrl_jax import types
 from searchrl_jax.credit import grpo
@@ -121,7 +121,9 @@ def test_the_added_credit_keeps_to_the_rules_of_groups(added):
 
 def test_the_added_experiment_is_a_recipe(added):
   config = base.get_config()
-  environment = parts.make_environment(config, parts.make_tokenizer(config))
+  environment = parts.make_environment(
+    config, parts.make_tokenizer(config, policy.read_name(config))
+  )
   recipe = added['experiments/late.py'].recipe(config, environment)
   assert isinstance(recipe, types.Recipe)
   assert recipe.environment is environment

@@ -188,9 +188,10 @@ def test_corpus_and_questions_belong_together(
   refused(ended, 'data.corpus and data.questions belong together')
 
 
-def test_drills_need_a_world(start, mini, written, tmp_path):
-  ended = start('grpo', *mini, f'--workdir={tmp_path}/run', *written)
-  refused(ended, 'drills', 'warm_start.drill_steps to 0')
+def test_lessons_are_of_two_kinds(start, mini, tmp_path):
+  lessons = '--config.warm_start.lessons=films'
+  ended = start('grpo', *mini, f'--workdir={tmp_path}/run', lessons)
+  refused(ended, 'lessons', '"world" or "titles"')
 
 
 def test_cwgrpo_needs_a_judge_before_anything_is_trained(

@@ -60,7 +60,7 @@ MINI = (
   '--config.traces.every=1',
 )
 
-ENTRIES = ('sft', 'grpo', 'cwgrpo', 'evaluate', 'ask', 'compare')
+ENTRIES = ('sft', 'grpo', 'cwgrpo', 'evaluate', 'ask', 'compare', 'export')
 
 
 class Ended(NamedTuple):

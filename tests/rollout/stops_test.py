@@ -65,7 +65,7 @@ def test_an_empty_stop_string_is_refused():
 
 
 @given(
-  st.lists(st.text('abc', min_size=1, max_size=4), min_size=1, max_size=3),
+  st.lists(st.text('abc', min_size=1, max_size=4), max_size=3),
   st.lists(st.sampled_from(['a', 'b', 'c', 'ab', 'bc', 'cab']), max_size=12),
 )
 def test_the_table_agrees_with_searching_the_text(stops, pieces):

@@ -1,0 +1,220 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The policy of a run: which decoder, with which weights, what of it learns.
+
+  model.name     weights                      tokenizer = 'model'
+  ''             random, `model.sizes`        none
+  a preset       random, the preset's sizes   that of the preset's hub id
+  a hub id, a directory, a .gguf file: all three from there
+
+With `lora.rank` above 0 the weights are frozen and adapters learn beside them.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+from jax.sharding import Mesh
+
+from searchrl_jax import model_files, sharding
+from searchrl_jax.model_files import ModelFiles
+from searchrl_jax.models import loading, lora, presets, pretrained
+from searchrl_jax.models.config import DecoderConfig, Lora, Remat
+from searchrl_jax.models.decoder import Model, make_model
+from searchrl_jax.tokenizer import Tokenizer
+from searchrl_jax.training import step
+
+_DTYPES = ('float32', 'bfloat16')
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+  """What `model.name` stands for; both None where it is empty.
+
+  Attributes:
+    decoder: the sizes that belong to the name.
+    files: its weights; None where they are random.
+    tokenizer_name: where its tokenizer is sought, '' where it has none.
+  """
+
+  decoder: DecoderConfig | None
+  files: ModelFiles | None
+  tokenizer_name: str
+
+
+def read_name(config: ml_collections.ConfigDict) -> Named:
+  """Looks up `model.name`; reads its sizes, not its weights.
+
+  Raises:
+    ValueError: there is no such model, or it is of no known family.
+  """
+  name = config.model.name
+  if not name:
+    return Named(None, None, '')
+  if '/' not in name and not pathlib.Path(name).exists():
+    preset = presets.named(name)
+    return Named(preset.config, None, preset.hub_id)
+  files = model_files.find(name, model_files.WEIGHTS)
+  return Named(pretrained.read_config(files), files, name)
+
+
+def make_decoder(
+  config: ml_collections.ConfigDict, named: Named, tokenizer: Tokenizer
+) -> DecoderConfig:
+  """The decoder of a config, with the vocabulary of its tokenizer.
+
+  Raises:
+    ValueError: sizes or dtypes that cannot be meant, or do not fit together.
+  """
+  section = config.model
+  rows = len(tokenizer.token_bytes)
+  decoder = named.decoder or DecoderConfig(vocabulary=rows, **section.sizes)
+  if named.files is None:  # random weights take any vocabulary
+    decoder = dataclasses.replace(decoder, vocabulary=rows)
+  if decoder.vocabulary != rows:
+    raise ValueError(
+      f'the weights of {named.files.name} have {decoder.vocabulary} tokens and '
+      f'tokenizer {config.tokenizer!r} has {rows}; set tokenizer to "model".'
+    )
+  if decoder.context and config.rollout.context > decoder.context:
+    raise ValueError(
+      f'rollout.context is {config.rollout.context} and {section.name} was '
+      f'made for {decoder.context} tokens; choose fewer.'
+    )
+  adapters = _lora(config)
+  param_dtype = _dtype('model.param_dtype', section.param_dtype)
+  if adapters is None and param_dtype != jnp.float32:
+    raise ValueError(
+      'model.param_dtype is "bfloat16" and all weights learn: small updates '
+      'would be rounded away; keep float32 (compute_dtype may be bfloat16), or '
+      'set lora.rank.'
+    )
+  return dataclasses.replace(
+    decoder,
+    lora=adapters,
+    remat=_remat(section.remat),
+    param_dtype=param_dtype,
+    compute_dtype=_dtype('model.compute_dtype', section.compute_dtype),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+  """A decoder and its weights, parted into what learns and what is frozen.
+
+  Attributes:
+    model: takes `join(frozen, learned)`.
+    base: the same decoder without adapters; `model` where there are none.
+    learned: shapes of the params that learn, with their shardings.
+    axes: their logical axes.
+    frozen: params on the mesh that do not learn; {} where all do.
+    join: (frozen, learned) -> params of `model`.
+    begin: makes the params that learn, as they are before any training.
+    origin: where the weights come from, for people.
+  """
+
+  model: Model
+  base: Model
+  learned: Any
+  axes: Any
+  frozen: Any
+  join: step.Join
+  begin: Callable[[], Any]
+  origin: str
+
+  def complete(self, learned: Any) -> Any:
+    """The params of `model`."""
+    return self.join(self.frozen, learned)
+
+
+def make_policy(
+  decoder: DecoderConfig, named: Named, mesh: Mesh, seed: int
+) -> Policy:
+  """Places the frozen weights on the mesh; the others wait for `begin`.
+
+  Raises:
+    ValueError: weights are missing or not those of this decoder, or a matrix
+      cannot be split over the mesh.
+  """
+  key = jax.random.key(seed)
+  base = make_model(dataclasses.replace(decoder, lora=None))
+  model = make_model(decoder)
+  shapes, axes = _placed(mesh, base, key)
+  begin = functools.partial(_weights, base, named, shapes, key)
+  origin = named.files.source if named.files else f'seed {seed}'
+  if decoder.lora is None:
+    return Policy(model, base, shapes, axes, {}, step.all_learn, begin, origin)
+  all_shapes, all_axes = _placed(mesh, model, key)
+  learned, _ = lora.split(all_shapes)
+  adapter_axes, _ = lora.split(all_axes)
+  frozen = begin()
+
+  def begin_adapters():
+    make = jax.jit(
+      functools.partial(lora.init, config=decoder, base=shapes),
+      out_shardings=_shardings(learned),
+    )
+    return make(jax.random.fold_in(key, 1))
+
+  return Policy(
+    model,
+    base,
+    learned,
+    adapter_axes,
+    frozen,
+    lora.join,
+    begin_adapters,
+    origin,
+  )
+
+
+def _weights(model: Model, named: Named, shapes: Any, key) -> Any:
+  """The weights of the files, or random ones, in their places."""
+  if named.files is None:
+    return jax.jit(model.init, out_shardings=_shardings(shapes))(key)
+  return loading.load(
+    pretrained.open_weights(named.files), model.config, _shardings(shapes)
+  )
+
+
+def _placed(mesh: Mesh, model: Model, key) -> tuple[Any, Any]:
+  """Shapes of a model's params with their shardings, and their axes."""
+  shapes = jax.eval_shape(model.init, key)
+  axes = model.axes(shapes)
+  return jax.tree.map(
+    lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+    shapes,
+    sharding.param_shardings(mesh, shapes, axes),
+  ), axes
+
+
+def _shardings(shapes: Any) -> Any:
+  return jax.tree.map(lambda x: x.sharding, shapes)
+
+
+def _lora(config) -> Lora | None:
+  section = config.lora
+  if not section.rank:
+    return None
+  return Lora(section.rank, section.alpha, tuple(section.targets))
+
+
+def _remat(name: str) -> Remat:
+  try:
+    return Remat(name)
+  except ValueError:
+    known = ', '.join(f'"{member.value}"' for member in Remat)
+    raise ValueError(
+      f'model.remat is {name!r}: choose one of {known}.'
+    ) from None
+
+
+def _dtype(key: str, name: str) -> Any:
+  if name not in _DTYPES:
+    raise ValueError(f'{key} is {name!r}: choose "float32" or "bfloat16".')
+  return jnp.dtype(name)
