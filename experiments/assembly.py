@@ -85,6 +85,9 @@ def assemble(
   parts.make_devices(config)
   named = policies.read_name(config)
   tokenizer = parts.make_tokenizer(config, named)
+  decoder = policies.make_decoder(config, named, tokenizer)
+  mesh = parts.make_mesh(config)
+  memory.require_fitting(config, decoder, dict(mesh.shape))
   # A method may have a grammar of its own: from here on the recipe's counts.
   recipe = make_recipe(config, parts.make_environment(config, tokenizer))
   data = make_data(config, seed)
@@ -96,9 +99,6 @@ def assemble(
     data.known_questions(),
     context=config.rollout.context,
   )
-  mesh = parts.make_mesh(config)
-  decoder = policies.make_decoder(config, named, tokenizer)
-  memory.require_fitting(config, decoder, dict(mesh.shape))
   policy = policies.make_policy(decoder, named, mesh, seed)
   player = parts.make_player(
     config,
