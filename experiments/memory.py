@@ -28,7 +28,7 @@ import ml_collections
 
 from searchrl_jax.models.config import DecoderConfig, Lora, Remat
 from searchrl_jax.training.memory import Need, Work, need
-from searchrl_jax.training.weigh import Backend, Devices
+from searchrl_jax.training.weigh import Backend, Devices, parted, shapes_of
 
 GIB = 2**30
 # Tokens that the wording of a reply adds to the passages it brings.
@@ -135,21 +135,21 @@ def _free_memory() -> float:
 
 def refusal(plan: Plan, limit: float) -> str:
   """One line: what is needed, what there is, what would fit."""
-  short = f'this run needs {gib(plan.need.total)} GiB on each device'
   largest = sorted(parts_of(plan.need).items(), key=lambda part: -part[1])[:3]
-  named = ', '.join(f'{name} {gib(size)}' for name, size in largest)
-  short += f' ({named}) and there are {gib(limit)}'
+  named = ', '.join(f'{name} {amount(size)}' for name, size in largest)
+  short = (
+    f'each device needs {amount(plan.need.total)} ({named}, ...) and has '
+    f'{amount(limit)}'
+  )
   proposal = propose(plan, limit)
+  need, flags = amount(proposal.plan.need.total), as_flags(proposal.changes)
   if proposal.plan.need.total <= limit:
-    return (
-      f'{short}; {gib(proposal.plan.need.total)} would do with '
-      f'{as_flags(proposal.changes)}.'
-    )
+    return f'{short}; {need} would do with {flags}.'
   return (
-    f'{short}; nothing fits: {gib(proposal.plan.need.total)} are needed even '
-    f'with {as_flags(proposal.changes) or "the least of everything"}; take '
-    'more or larger devices, a shorter rollout.context and '
-    'training.packed_length, or a smaller model.'
+    f'{short}; nothing fits: {need} are needed'
+    + (f' even with {flags}' if flags else ', and nothing can be changed')
+    + '; take more or larger devices, a smaller model, or a shorter '
+    'rollout.context and training.packed_length.'
   )
 
 
@@ -158,10 +158,22 @@ def parts_of(need: Need) -> dict[str, int]:
   return need.held | need.passing[need.fullest]
 
 
-def gib(size: float) -> str:
-  """Bytes in GiB, with two digits that mean something."""
-  value = size / GIB
-  return f'{value:.1f}' if value >= 1 else f'{value:.2g}'
+def count_parameters(decoder: DecoderConfig) -> tuple[int, int]:
+  """Numbers that learn, and all there are."""
+  params = shapes_of(decoder)
+  learned, _ = parted(decoder, params)
+  return tuple(
+    sum(leaf.size for leaf in jax.tree.leaves(tree))
+    for tree in (learned, params)
+  )
+
+
+def amount(size: float) -> str:
+  """Bytes for people: 28.4 GiB, 562 KiB."""
+  units = {'GiB': 2**30, 'MiB': 2**20, 'KiB': 2**10, 'bytes': 1}
+  name = next((name for name in units if size >= units[name]), 'bytes')
+  value = size / units[name]
+  return f'{value:.0f} {name}' if value >= 100 else f'{value:.3g} {name}'
 
 
 def as_flags(changes: Mapping[str, Any]) -> str:

@@ -15,9 +15,10 @@ import math
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import jaxprs_in_params
 
+from searchrl_jax.models import attention, lora
 from searchrl_jax.models import decoder as decoders
-from searchrl_jax.models import lora
 from searchrl_jax.models.config import DecoderConfig, Remat
 from searchrl_jax.training.weigh import (
   Backend,
@@ -26,6 +27,13 @@ from searchrl_jax.training.weigh import (
   shapes_of,
   total_bytes,
 )
+
+# Scores, their exponentials and the gradients of both, all in float32.
+_SCORES = 4
+# What arrives in bfloat16 is stored a second time, as float32.
+_ROUNDED_SCORES = 2
+# Where neighbours are fused, one of them is made on the way.
+_FUSED_SCORES = 3
 
 
 def kept_bytes(
@@ -42,18 +50,76 @@ def kept_bytes(
   return _kept(_share(decoder, devices), length).of(decoder.layers, rows)
 
 
-def layer_bytes(decoder, devices, rows, length) -> int:
+def layer_bytes(
+  decoder: DecoderConfig, devices: Devices, rows: int, length: int
+) -> int:
   """What is there while the backward pass is in one layer.
 
   On CPU everything the layer has computed. Where operations between matrix
-  products are fused with them, the products and their gradients.
+  products are fused with them: the products and their gradients. Attention
+  computes its scores again, when what the SwiGLU computed is gone:
+
+    SwiGLU      | attention's | SwiGLU's          |
+    attention   | attention's | scores of a block |    the longer one counts
+
+  Args:
+    decoder, devices, rows, length: as for `kept_bytes`.
   """
   share = _share(decoder, devices)
-  if devices.backend is Backend.CPU:
-    share = dataclasses.replace(share, remat=Remat.NOTHING)
-    return _kept(share, length).of_a_layer(rows)
-  share = dataclasses.replace(share, remat=Remat.PRODUCTS)
-  return 2 * _kept(share, length).of_a_layer(rows)
+  copies, policy = 1, Remat.NOTHING
+  if devices.backend is Backend.ACCELERATOR:
+    copies, policy = 2, Remat.PRODUCTS
+  whole = dataclasses.replace(share, remat=policy)
+  alone = dataclasses.replace(whole, mlp_width=1)
+  scores = _copies_of_scores(decoder, devices) * rows
+  scores *= _block_of_scores(share.heads, share.head_width, length)
+  adapted = rows * length * _adapted_width(share)
+  adapted *= jnp.dtype(share.compute_dtype).itemsize
+  return adapted + max(
+    copies * _kept(whole, length).of_a_layer(rows),
+    copies * _kept(alone, length).of_a_layer(rows) + scores,
+  )
+
+
+def _adapted_width(decoder: DecoderConfig) -> int:
+  """Numbers that adapters give for a token, beside those of the matrices."""
+  if decoder.lora is None:
+    return 0
+  adapters, _ = lora.split(shapes_of(decoder))
+  leaves, _ = jax.tree_util.tree_flatten_with_path(adapters)
+  return sum(
+    leaf.shape[-1] for path, leaf in leaves if path[-1].key.endswith('_b')
+  )
+
+
+def _copies_of_scores(decoder, devices) -> int:
+  """How many there are while a block of attention is differentiated."""
+  if devices.backend is Backend.ACCELERATOR:
+    return _FUSED_SCORES
+  rounded = jnp.dtype(decoder.compute_dtype).itemsize < 4
+  return _SCORES + _ROUNDED_SCORES * rounded
+
+
+@functools.cache
+def _block_of_scores(heads: int, head_width: int, length: int) -> int:
+  """Bytes of the largest array within the attention of a packed row."""
+  one = jax.ShapeDtypeStruct((1, length, heads, head_width), jnp.float32)
+  segments = jax.ShapeDtypeStruct((1, length), jnp.int32)
+
+  def attend(q, k, v, segment_ids):
+    mask = attention.segment_mask(segment_ids)
+    return attention.attend_segments(q, k, v, mask)
+
+  jaxpr = jax.make_jaxpr(attend)(one, one, one, segments).jaxpr
+  return max(out.aval.size * out.aval.dtype.itemsize for out in _results(jaxpr))
+
+
+def _results(jaxpr):
+  """Everything a program computes, also in the programs it calls."""
+  for equation in jaxpr.eqns:
+    yield from equation.outvars
+    for inner in jaxprs_in_params(equation.params):
+      yield from _results(inner)
 
 
 def _share(decoder, devices) -> DecoderConfig:

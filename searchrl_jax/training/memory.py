@@ -30,8 +30,9 @@ from searchrl_jax.rollout.model_policy import bucket
 from searchrl_jax.training.kept import kept_bytes, layer_bytes
 from searchrl_jax.training.weigh import Backend, Devices, weigh
 
-# Logits of a chunk, their exponentials, and the gradients of both.
-_LOGITS = 4
+# Logits of a chunk and their gradient; CPU stores the exponentials and what
+# arrives at them as well.
+_LOGITS = {Backend.CPU: 4, Backend.ACCELERATOR: 2}
 # Logits of a decoded token, their logarithms, probabilities and running sum.
 _DRAWN = 4
 # The residual stream, its norm and the like, beside a layer's inner arrays.
@@ -123,7 +124,7 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
     'update': _update(decoder, devices, work, weights),
     'apply': _apply(devices, weights),
   }
-  if devices.backend is Backend.CPU and _narrow(decoder):
+  if devices.backend is Backend.CPU and _is_narrow(decoder.compute_dtype):
     # Its attention multiplies in float32, and so needs another cache.
     for name, narrow in (
       ('prefill', prompts),
@@ -153,7 +154,7 @@ def _update(decoder, devices, work, weights) -> dict[str, int]:
   stream = tokens * decoder.width * _activation_itemsize(decoder, devices)
   # Chunks are cut from the tokens of all devices, and each makes them whole.
   chunk = min(work.chunk, work.micro_rows * work.length)
-  logits = _LOGITS * chunk * vocabulary * 4 + 3 * stream
+  logits = _LOGITS[devices.backend] * chunk * vocabulary * 4 + 3 * stream
   parts = {'gradients': weights.gradients, 'activations': kept}
   in_layers = {
     'gradients of a micro-batch': weights.gradients,
@@ -163,6 +164,9 @@ def _update(decoder, devices, work, weights) -> dict[str, int]:
     'gradients of the head': 0 if decoder.lora else weights.tables,
     'logits of a chunk': logits,
   }
+  if devices.backend is Backend.CPU and _is_narrow(decoder.param_dtype):
+    # The compiler widens the matrices of all layers before the first of them.
+    parts['parameters in float32'] = decoder.layers * weights.layer
   larger = max(in_layers, in_logits, key=lambda extra: sum(extra.values()))
   return parts | larger
 
@@ -212,7 +216,11 @@ def _cached_forward(decoder, devices, work, rows, tokens) -> int:
 
 def _decode(decoder, devices, work) -> dict[str, int]:
   rows = math.ceil(work.rows / devices.row_parts)
-  head = decoder.vocabulary * decoder.width * 4 if _narrow(decoder) else 0
+  head = (
+    decoder.vocabulary * decoder.width * 4
+    if _is_narrow(decoder.compute_dtype)
+    else 0
+  )
   return {
     'head in float32': head,
     'logits of a token': _DRAWN * rows * decoder.vocabulary * 4,
@@ -220,8 +228,8 @@ def _decode(decoder, devices, work) -> dict[str, int]:
   }
 
 
-def _narrow(decoder) -> bool:
-  return jnp.dtype(decoder.compute_dtype).itemsize < 4
+def _is_narrow(dtype) -> bool:
+  return jnp.dtype(dtype).itemsize < 4
 
 
 def _activation_itemsize(decoder, devices) -> int:
