@@ -11,6 +11,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from searchrl_jax.models.products import matmul
+
 # Finite, so that a query that may see nothing still yields finite numbers; its
 # exponential is exactly 0, so nothing leaks from a hidden key.
 _HIDDEN = -1e30
@@ -91,7 +93,7 @@ def _attend(q, k, v, mask):
   grouped = (rows, kv_heads, heads // kv_heads, width)
   q = q.reshape(rows, width, kv_heads, -1, head_width).transpose(0, 2, 3, 1, 4)
   q = (q * head_width**-0.5).reshape(rows, kv_heads, -1, head_width)
-  scores = jnp.matmul(q, k, preferred_element_type=jnp.float32)
+  scores = matmul(q, k)
   scores = jnp.where(mask, scores.reshape(*grouped, columns), _HIDDEN)
   # The maximum only shifts: its gradient is zero.
   peak = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
@@ -106,11 +108,8 @@ def _matmul(weights, v):
   """`[N, K, G, T, C]` x `[N, K, C, H]` -> `[N, K, G, T, H]`, float32."""
   shape = weights.shape
   if shape[3] == 1:  # one query: a product per group member is faster on CPU
-    mixed = [
-      jnp.matmul(weights[:, :, g], v, preferred_element_type=jnp.float32)
-      for g in range(shape[2])
-    ]
+    mixed = [matmul(weights[:, :, g], v) for g in range(shape[2])]
     return jnp.stack(mixed, axis=2)
   flat = weights.reshape(*shape[:2], -1, shape[-1])
-  mixed = jnp.matmul(flat, v, preferred_element_type=jnp.float32)
+  mixed = matmul(flat, v)
   return mixed.reshape(*shape[:-1], -1)

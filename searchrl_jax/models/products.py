@@ -19,6 +19,7 @@ import functools
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_batching import custom_vmap
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.layout import Layout, with_layout_constraint
 
@@ -39,40 +40,69 @@ def linear(x, w):
   return flat.reshape(*x.shape[:-1], -1)
 
 
+def logits(hidden, table):
+  """Products of hidden states with every row of a table, in float32.
+
+  Args:
+    hidden: `[rows, D]`.
+    table: `[V, D]`, in any dtype; multiplied in that of `hidden`.
+
+  Returns:
+    `[rows, V]`.
+  """
+  return _product(hidden, table, _LAST)
+
+
 def matmul(a, b):
   """a b in float32, multiplied in the dtype of a.
 
   Args:
     a: `[..., rows, inner]`.
-    b: `[..., inner, columns]`, in any dtype.
+    b: `[..., inner, columns]`, in any dtype; the same axes before these two.
   """
+  return _product(a, b, _LAST_BUT_ONE)
+
+
+_LAST, _LAST_BUT_ONE = -1, -2
+
+
+def _product(a, b, axis):
+  """Sums over the last axis of a and the given one of b."""
   if a.dtype == jnp.float32:
-    return jnp.matmul(a, b.astype(a.dtype))
-  return _matmul(a, b)
+    return _dot(a, b.astype(a.dtype), axis)
+  return _rounded_product(a, b, axis)
 
 
-@jax.custom_vjp
-def _matmul(a, b):
-  return _sum_in_float32(a, b.astype(a.dtype))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _rounded_product(a, b, axis):
+  return _dot(a, _laid_out(b.astype(a.dtype)), axis)
 
 
-def _forward(a, b):
-  return _matmul(a, b), (a, b)
+def _forward(a, b, axis):
+  return _rounded_product(a, b, axis), (a, b)
 
 
-def _backward(operands, grad):
+def _backward(axis, operands, grad):
   a, b = operands
   grad = grad.astype(a.dtype)
-  grad_a = _sum_in_float32(grad, b.astype(a.dtype).mT)
-  grad_b = _laid_out(_sum_in_float32(_laid_out(a.mT), grad))
-  return grad_a.astype(a.dtype), grad_b.astype(b.dtype)
+  other = _LAST if axis == _LAST_BUT_ONE else _LAST_BUT_ONE
+  grad_a = _dot(grad, _laid_out(b.astype(a.dtype)), other)
+  left, right = (a, grad) if axis == _LAST_BUT_ONE else (grad, a)
+  grad_b = _dot(_laid_out(left.mT), right, _LAST_BUT_ONE)
+  return grad_a.astype(a.dtype), _laid_out(grad_b).astype(b.dtype)
 
 
-_matmul.defvjp(_forward, _backward)
+_rounded_product.defvjp(_forward, _backward)
 
-_sum_in_float32 = functools.partial(
-  jnp.matmul, preferred_element_type=jnp.float32
-)
+
+def _dot(a, b, axis):
+  """The axes to sum over are named, never swapped by a transpose: XLA's CPU
+  backend would turn a bfloat16 product of a transpose into a float32 one."""
+  batch = tuple(range(a.ndim - 2))
+  contracted = ((a.ndim - 1,), (b.ndim + axis,))
+  return lax.dot_general(
+    a, b, (contracted, (batch, batch)), preferred_element_type=jnp.float32
+  )
 
 
 def _laid_out(a):
@@ -92,8 +122,8 @@ def _write_out_part(a):
 
 # The compiler knows no rule for how a layout meets a mesh and would gather the
 # whole array on every device. The rule: each device writes out its own part.
-_write_out = custom_partitioning(_write_out_part)
-_write_out.def_partition(
+_write_out_parts = custom_partitioning(_write_out_part)
+_write_out_parts.def_partition(
   infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding,
   partition=lambda mesh, args, result: (
     mesh,
@@ -102,4 +132,9 @@ _write_out.def_partition(
     (args[0].sharding,),
   ),
   sharding_rule='... i j -> ... i j',
+)
+# Under vmap it is the same on an array with an axis more.
+_write_out = custom_vmap(_write_out_parts)
+_write_out.def_vmap(
+  lambda axis_size, batched, a: (_write_out_parts(a), batched[0])
 )

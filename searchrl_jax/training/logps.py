@@ -81,7 +81,7 @@ def token_logps(
 
 def _score(hidden, unembedding, targets, temperature):
   """log p(target) and entropy, for one chunk: H = log Z - sum_v p_v s_v."""
-  logits = products.matmul(hidden, unembedding.T) / temperature
+  logits = products.logits(hidden, unembedding) / temperature
   log_z = jax.nn.logsumexp(logits, axis=-1)
   chosen = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
   probs = jnp.exp(logits - log_z[:, None])

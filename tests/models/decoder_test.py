@@ -179,14 +179,13 @@ def gradient_program(config, length):
   return model, jax.grad(loss)
 
 
-def products_of(jaxpr):
-  """How many matrix products there are in a jaxpr and those within."""
-  count = 0
+def dots_of(jaxpr):
+  """Every matrix product of a jaxpr and of those within."""
   for equation in jaxpr.eqns:
-    count += equation.primitive.name == 'dot_general'
-    inner = jax.core.jaxprs_in_params(equation.params)
-    count += sum(products_of(part) for part in inner)
-  return count
+    if equation.primitive.name == 'dot_general':
+      yield equation
+    for inner in jax.core.jaxprs_in_params(equation.params):
+      yield from dots_of(inner)
 
 
 def test_what_is_made_again_changes_no_gradient(plain, noisy):
@@ -203,7 +202,8 @@ def test_what_is_made_again_changes_no_gradient(plain, noisy):
     config = dataclasses.replace(plain, remat=remat)
     model, gradient = gradient_program(config, length=7)
     params = noisy(model)
-    assert products_of(jax.make_jaxpr(gradient)(params).jaxpr) == count
+    dots = list(dots_of(jax.make_jaxpr(gradient)(params).jaxpr))
+    assert len(dots) == count
     grads.append(jax.jit(gradient)(params))
   for other in grads[1:]:
     jax.tree.map(
@@ -244,6 +244,19 @@ def test_bfloat16_stays_close_to_float32(variant, noisy, alone):
   assert b.dtype == jnp.bfloat16
   error = np.abs(np.float32(b) - a).max()
   assert 1e-4 < error < 0.06 * np.abs(a).max()
+
+
+def test_bfloat16_multiplies_nothing_in_float32(variant):
+  # Forwards and backwards, in matrices, adapters and attention; sums are
+  # float32 everywhere.
+  coarse = dataclasses.replace(variant, compute_dtype=jnp.bfloat16)
+  model, gradient = gradient_program(coarse, length=7)
+  params = jax.eval_shape(model.init, jax.random.key(0))
+  dots = list(dots_of(jax.make_jaxpr(gradient)(params).jaxpr))
+  assert len(dots) >= 29
+  for dot in dots:
+    assert {var.aval.dtype for var in dot.invars} == {jnp.dtype(jnp.bfloat16)}
+    assert {var.aval.dtype for var in dot.outvars} == {jnp.dtype(jnp.float32)}
 
 
 def test_fresh_layers_differ_and_keep_the_scale_of_the_stream(plain):
