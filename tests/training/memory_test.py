@@ -7,7 +7,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 
@@ -17,7 +16,6 @@ from searchrl_jax.models import lora
 from searchrl_jax.models.config import DecoderConfig, Lora, Remat
 from searchrl_jax.rollout import device
 from searchrl_jax.training import losses, state, step
-from searchrl_jax.training.kept import kept_bytes
 from searchrl_jax.training.memory import Need, Work, need
 from searchrl_jax.training.optimizer import OptimizerConfig, make_optimizer
 from searchrl_jax.training.weigh import Backend, Devices, weigh
@@ -254,42 +252,6 @@ def test_a_rollout_needs_what_was_said(name, dtype):
 # --- what is exact -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-  'sizes, adapters',
-  [((8, 1, 1), None), ((1, 4, 2), None), ((2, 2, 2), Lora(rank=4))],
-  ids=str,
-)
-def test_weights_lie_on_every_device_as_planned(sizes, adapters):
-  decoder = dataclasses.replace(
-    PLAIN, width=32, mlp_width=48, vocabulary=64, tied=False, lora=adapters
-  )
-  devices = Devices(*sizes, Backend.CPU)
-  work = dataclasses.replace(WORK, micro_rows=8)
-  learner, weights = Learner(decoder, devices, work), weigh(decoder, devices)
-
-  def fill(shapes):
-    return jax.device_put(
-      jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes),
-      jax.tree.map(lambda x: x.sharding, shapes),
-    )
-
-  begun = state.init_state(fill(learner.params), OPTIMIZER, learner.shardings)
-  for place in learner.mesh.devices.flat:
-
-    def on(tree, place=place):
-      return sum(
-        shard.data.nbytes
-        for leaf in jax.tree.leaves(tree)
-        for shard in leaf.addressable_shards
-        if shard.device == place
-      )
-
-    assert on(begun.params) == weights.learned
-    assert on(begun.opt_state) == weights.optimizer
-    assert on(fill(learner.frozen)) == weights.frozen
-    assert on(fill(learner.grads)) == weights.gradients
-
-
 def test_what_adam_is_given_is_exact_on_a_mesh():
   decoder = dataclasses.replace(PLAIN, width=32, mlp_width=48, vocabulary=64)
   devices = Devices(1, 4, 2, Backend.CPU)
@@ -326,56 +288,7 @@ def test_sampler_and_cache_are_those_that_are_made(unit, size):
   assert parted['sampler copy'] == held['sampler copy']
 
 
-# --- worked by hand ----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-  'remat, numbers',
-  [
-    # The residual stream D that enters a layer.
-    (Remat.LAYER, 24),
-    # That, q, k, v, mixed, o, gate and up; down is added and never read again.
-    (Remat.PRODUCTS, 24 + 40 + 20 + 20 + 40 + 24 + 36 + 36),
-  ],
-)
-def test_a_layer_keeps_what_its_policy_says(remat, numbers):
-  decoder = DecoderConfig(
-    vocabulary=97,
-    width=24,
-    layers=6,
-    heads=4,
-    kv_heads=2,
-    head_width=10,
-    mlp_width=36,
-    rope_base=1e4,
-    remat=remat,
-  )
-  taller = dataclasses.replace(decoder, layers=7)
-  rows, length = 3, 64
-  more = kept_bytes(taller, ONE, rows, length)
-  more -= kept_bytes(decoder, ONE, rows, length)
-  assert more == rows * length * numbers * 4
-  narrow = dataclasses.replace(decoder, compute_dtype=BFLOAT16)
-  device = dataclasses.replace(ONE, backend=Backend.ACCELERATOR)
-  less = kept_bytes(dataclasses.replace(narrow, layers=7), device, rows, length)
-  less -= kept_bytes(narrow, device, rows, length)
-  assert 2 * less == more  # CPU computes bfloat16 in float32
-
-
-def test_what_is_kept_is_what_jax_keeps():
-  # Counted at one and two layers and rows, and here at five and three.
-  decoder = dataclasses.replace(PLAIN, layers=5, remat=Remat.NOTHING)
-  model = decoders.build_model(decoder, unrolled=True)
-  params = jax.eval_shape(model.init, jax.random.key(0))
-  ids = jax.ShapeDtypeStruct((3, 128), jnp.int32)
-
-  def backward(params, *batch):
-    return jax.vjp(lambda params: model.apply(params, *batch), params)[1]
-
-  handed = jax.eval_shape(backward, params, ids, ids, ids)
-  matrices = {x.shape for x in jax.tree.leaves(params)}
-  kept = [x for x in jax.tree.leaves(handed) if x.shape not in matrices]
-  assert nbytes(kept) == kept_bytes(decoder, ONE, 3, 128)
+# --- what follows from what --------------------------------------------------
 
 
 def test_a_full_reference_is_held_and_that_of_adapters_is_the_base():
@@ -395,8 +308,3 @@ def test_less_work_never_needs_more():
       assert less.held['KV cache'] <= more.held['KV cache']
       for program in less.passing:
         assert during(less, program) <= during(more, program), (key, program)
-
-
-def test_what_cannot_be_split_is_refused_by_name():
-  with pytest.raises(ValueError, match='256 does not split over fsdp=3'):
-    need(PLAIN, Devices(1, 3, 1, Backend.ACCELERATOR), WORK)
