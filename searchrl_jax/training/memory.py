@@ -5,12 +5,11 @@
 Some of it is there all the time, the rest while one program runs:
 
   held       parameters, optimizer, sampler's weights, cache   |==============|
-  load       the sampler's next weights, beside the last ones  |=|
-  prefill    the next cache, beside the last one                 |=|
-  extend     scores of the tokens that a reply appends              |=|
-  decode     the head in float32, logits of one token a row           |==|
-  update     gradients, activations, one layer, logits of a chunk        |==|
-  apply      gradients, and what Adam makes of them                         |=|
+  prefill    the next cache, beside the last one               |=|
+  extend     scores of the tokens that a reply appends            |=|
+  decode     the head in float32, logits of one token a row         |==|
+  update     gradients, activations, one layer or logits               |===|
+  apply      gradients, and what Adam makes of them                        |==|
 
 The need is what is held plus the largest of the others. Weights are exact
 (`weigh`), what a forward pass keeps is counted in its trace (`kept`), and the
@@ -21,14 +20,22 @@ all of it with what XLA says of the compiled programs.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
+import jax
 import jax.numpy as jnp
 
 from searchrl_jax.models.config import DecoderConfig
 from searchrl_jax.rollout.model_policy import bucket
 from searchrl_jax.training.kept import kept_bytes, layer_bytes
-from searchrl_jax.training.weigh import Backend, Devices, weigh
+from searchrl_jax.training.weigh import (
+  Backend,
+  Devices,
+  model_of,
+  total_bytes,
+  weigh,
+)
 
 # Logits of a chunk and their gradient; CPU stores the exponentials and what
 # arrives at them as well.
@@ -97,7 +104,7 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
     ValueError: a matrix cannot be split over the mesh.
   """
   weights = weigh(decoder, devices)
-  cache = _cache(decoder, devices, work.rows, work.capacity)
+  cache, rounded = _cache(decoder, devices, work.rows, work.capacity)
   held = {
     'parameters': weights.learned,
     'frozen parameters': weights.frozen,
@@ -108,7 +115,6 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
   }
   prompts = math.ceil(cache / work.group)
   passing = {
-    'load': {'next sampler copy': weights.sampler},
     'prefill': {
       'next KV cache': cache + prompts,
       'activations': _cached_forward(
@@ -124,8 +130,8 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
     'update': _update(decoder, devices, work, weights),
     'apply': _apply(devices, weights),
   }
-  if devices.backend is Backend.CPU and _is_narrow(decoder.compute_dtype):
-    # Its attention multiplies in float32, and so needs another cache.
+  if devices.backend is Backend.CPU and rounded:
+    # CPU multiplies bfloat16 in float32, and so needs another cache.
     for name, narrow in (
       ('prefill', prompts),
       ('extend', cache),
@@ -181,13 +187,13 @@ def _apply(devices, weights) -> dict[str, int]:
 # --- rollouts ----------------------------------------------------------------
 
 
-def _cache(decoder, devices, rows, capacity) -> int:
-  """Keys and values of this device's rows, in the dtype of activations."""
-  column = 2 * decoder.layers * decoder.kv_heads * decoder.head_width
-  itemsize = jnp.dtype(decoder.compute_dtype).itemsize
-  return math.ceil(rows / devices.row_parts) * (
-    capacity * column * itemsize + jnp.dtype(jnp.int32).itemsize
-  )
+@functools.cache
+def _cache(decoder, devices, rows, capacity) -> tuple[int, bool]:
+  """Bytes of the cache of this device's rows, and whether it is bfloat16."""
+  model = model_of(decoder, devices)
+  rows = math.ceil(rows / devices.row_parts)
+  cache = jax.eval_shape(lambda: model.empty_cache(rows, capacity))
+  return total_bytes(cache), _is_narrow(cache.k[0].dtype)
 
 
 def _cached_forward(decoder, devices, work, rows, tokens) -> int:
@@ -205,8 +211,8 @@ def _cached_forward(decoder, devices, work, rows, tokens) -> int:
   count = rows * width
   one_layer = 0
   if devices.backend is Backend.ACCELERATOR:  # stacked: a layer is cut out
-    one_layer = _cache(decoder, devices, work.rows, work.capacity)
-    one_layer //= decoder.layers
+    cache, _ = _cache(decoder, devices, work.rows, work.capacity)
+    one_layer = cache // decoder.layers
   return (
     max(scores + count * heads * itemsize, count * inner * itemsize)
     + _STREAMS * count * decoder.width * itemsize

@@ -92,7 +92,7 @@ def weigh(decoder: DecoderConfig, devices: Devices) -> Weights:
   Raises:
     ValueError: a matrix cannot be split over the mesh.
   """
-  model = _model(decoder, devices)
+  model = model_of(decoder, devices)
   params = shapes_of(decoder)
   axes = model.axes(params)
   placed = sharding.param_shardings(devices.mesh, params, axes)
@@ -126,7 +126,8 @@ def shapes_of(decoder: DecoderConfig) -> Any:
   )
 
 
-def _model(decoder, devices):
+def model_of(decoder: DecoderConfig, devices: Devices) -> decoders.Model:
+  """The model as its backend lays it out."""
   unrolled = devices.backend is Backend.CPU
   return decoders.build_model(decoder, unrolled=unrolled)
 
