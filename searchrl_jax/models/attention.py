@@ -70,7 +70,8 @@ def attend_cache(q, k_RKHC, v_RKCH, positions_RT):
 
   Args:
     q: `[R, T, Q, H]`.
-    k_RKHC: cached keys, those of the new tokens already written.
+    k_RKHC: cached keys, those of the new tokens already written; their dtype
+      is multiplied in.
     v_RKCH: cached values, likewise.
     positions_RT: column of each query; it sees the columns up to its own.
 
@@ -79,7 +80,8 @@ def attend_cache(q, k_RKHC, v_RKCH, positions_RT):
   """
   columns = jnp.arange(k_RKHC.shape[-1])[None, None]
   mask = columns <= positions_RT[..., None]
-  return _attend(q, k_RKHC, v_RKCH, mask[:, None, None])
+  mixed = _attend(q.astype(k_RKHC.dtype), k_RKHC, v_RKCH, mask[:, None, None])
+  return mixed.astype(q.dtype)
 
 
 def _attend(q, k, v, mask):

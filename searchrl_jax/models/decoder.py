@@ -70,6 +70,14 @@ def make_model(config: configs.DecoderConfig) -> Model:
 def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
   """As `make_model`, with the layout of rollouts given: one per backend."""
 
+  # CPUs write and read bfloat16 through float32: a cache in bfloat16 would be
+  # converted back and forth whole at every token.
+  cached = (
+    dataclasses.replace(config, compute_dtype=jnp.float32)
+    if unrolled
+    else config
+  )
+
   def new_block(key):
     # Adapters draw from a stream of their own: a model has the same matrices
     # with and without them.
@@ -156,7 +164,7 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
     unembedding=lambda params: params['embed' if config.tied else 'head'],
     unstack=unstack,
     empty_cache=lambda rows, capacity: caches.empty(
-      config, rows, capacity, unrolled=unrolled
+      cached, rows, capacity, unrolled=unrolled
     ),
     apply_cached=apply_cached,
     axes=lambda params: _axes(config, params),

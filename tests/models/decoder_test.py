@@ -259,6 +259,28 @@ def test_bfloat16_multiplies_nothing_in_float32(variant):
     assert {var.aval.dtype for var in dot.outvars} == {jnp.dtype(jnp.float32)}
 
 
+@pytest.mark.parametrize('unrolled', [True, False])
+def test_bfloat16_rollouts_say_what_training_says(variant, noisy, unrolled):
+  # Token by token through the cache against the whole row: the same products
+  # of the same rounded numbers, sums in another order, so a rounding of the
+  # stream apart here and there. Unrolled, the cache is float32.
+  coarse = dataclasses.replace(variant, compute_dtype=jnp.bfloat16)
+  model = decoder.build_model(coarse, unrolled=unrolled)
+  params = noisy(model)
+  tokens = random_tokens((2, 9), variant)
+  batch = layout([[(1, row)] for row in tokens], 9)
+  expected = np.float32(jax.jit(model.apply)(params, *batch))
+  cache = model.empty_cache(2, 16)
+  assert cache.k[0].dtype == (jnp.float32 if unrolled else jnp.bfloat16)
+  rollout, step = model.unstack(params), jax.jit(model.apply_cached)
+  for t in range(9):
+    one = jnp.ones(2, jnp.int32)
+    hidden, cache = step(rollout, batch[0][:, t : t + 1], one, cache)
+    assert hidden.dtype == jnp.bfloat16
+    error = np.abs(np.float32(hidden[:, 0]) - expected[:, t]).max()
+    assert error < 0.03 * np.abs(expected[:, t]).max()
+
+
 def test_fresh_layers_differ_and_keep_the_scale_of_the_stream(plain):
   wide = dataclasses.replace(plain, width=64, layers=8, embedding_std=1.0)
   model = decoder.make_model(wide)
