@@ -28,12 +28,10 @@ from searchrl_jax.training.weigh import (
   total_bytes,
 )
 
-# Scores, their exponentials and the gradients of both, all in float32.
-_SCORES = 4
-# What arrives in bfloat16 is stored a second time, as float32.
-_ROUNDED_SCORES = 2
-# Where neighbours are fused, one of them is made on the way.
-_FUSED_SCORES = 3
+# Blocks of float32 scores that there are while one is differentiated: scores,
+# exponentials and the gradients of both; where neighbours are fused, one of
+# them is made on the way.
+_SCORES = {Backend.CPU: 4, Backend.ACCELERATOR: 3}
 
 
 def kept_bytes(
@@ -71,7 +69,7 @@ def layer_bytes(
     copies, policy = 2, Remat.PRODUCTS
   whole = dataclasses.replace(share, remat=policy)
   alone = dataclasses.replace(whole, mlp_width=1)
-  scores = _copies_of_scores(decoder, devices) * rows
+  scores = _SCORES[devices.backend] * rows
   scores *= _block_of_scores(share.heads, share.head_width, length)
   adapted = rows * length * _adapted_width(share)
   adapted *= jnp.dtype(share.compute_dtype).itemsize
@@ -90,14 +88,6 @@ def _adapted_width(decoder: DecoderConfig) -> int:
   return sum(
     leaf.shape[-1] for path, leaf in leaves if path[-1].key.endswith('_b')
   )
-
-
-def _copies_of_scores(decoder, devices) -> int:
-  """How many there are while a block of attention is differentiated."""
-  if devices.backend is Backend.ACCELERATOR:
-    return _FUSED_SCORES
-  rounded = jnp.dtype(decoder.compute_dtype).itemsize < 4
-  return _SCORES + _ROUNDED_SCORES * rounded
 
 
 @functools.cache
