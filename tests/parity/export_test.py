@@ -37,8 +37,10 @@ def noisy(params, seed=0):
   )
 
 
-@pytest.mark.parametrize('shard_bytes', [10**9, 10_000], ids=['one', 'shards'])
-@pytest.mark.parametrize('name', FAMILIES)
+@pytest.mark.parametrize(
+  'name, shard_bytes',
+  [('qwen2', 10**9), *((name, 10_000) for name in FAMILIES)],
+)
 def test_pytorch_gives_the_same_logits(name, shard_bytes, tmp_path):
   config = config_of(name, tmp_path)
   model = decoder.make_model(config)
@@ -94,7 +96,8 @@ def test_merged_adapters_equal_applied_ones(name, tmp_path):
   export.export(tmp_path / 'export', merged, plain)
   there = theirs.alone(theirs.load(tmp_path / 'export'), tokens)
   np.testing.assert_allclose(there.logits, applied, **CLOSE)
-  # The adapters matter: without them the logits are others.
+  # The adapters matter: each matrix is another one with them.
   _, base = lora.split(params)
-  _, without = ours.Loaded(decoder.make_model(plain), base).alone(tokens)
-  assert np.abs(without - applied).max() > 0.1
+  for part, name in (('attention', 'q'), ('mlp', 'down')):
+    change = merged['layers'][part][name] - base['layers'][part][name]
+    assert np.abs(change).max() > 0.02

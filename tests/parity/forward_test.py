@@ -48,7 +48,7 @@ def test_every_layer_agrees(pair):
     np.testing.assert_allclose(got, theirs.final_norm(model, states), **CLOSE)
 
 
-@pytest.mark.parametrize('seed', range(1, 4))
+@pytest.mark.parametrize('seed', (1, 2))
 def test_random_sizes_agree(family, seed, tmp_path):
   model = theirs.make(families.draw(family, seed), seed)
   loaded = ours.load(theirs.save(model, tmp_path))
