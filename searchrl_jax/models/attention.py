@@ -70,8 +70,8 @@ def attend_cache(q, k_RKHC, v_RKCH, positions_RT):
 
   Args:
     q: `[R, T, Q, H]`.
-    k_RKHC: cached keys, those of the new tokens already written; their dtype
-      is multiplied in.
+    k_RKHC: cached keys, those of the new tokens already written. They may be
+      wider than q and hold its numbers; products are in their dtype then.
     v_RKCH: cached values, likewise.
     positions_RT: column of each query; it sees the columns up to its own.
 
@@ -80,8 +80,7 @@ def attend_cache(q, k_RKHC, v_RKCH, positions_RT):
   """
   columns = jnp.arange(k_RKHC.shape[-1])[None, None]
   mask = columns <= positions_RT[..., None]
-  mixed = _attend(q.astype(k_RKHC.dtype), k_RKHC, v_RKCH, mask[:, None, None])
-  return mixed.astype(q.dtype)
+  return _attend(q, k_RKHC, v_RKCH, mask[:, None, None])
 
 
 def _attend(q, k, v, mask):
@@ -95,12 +94,13 @@ def _attend(q, k, v, mask):
   grouped = (rows, kv_heads, heads // kv_heads, width)
   q = q.reshape(rows, width, kv_heads, -1, head_width).transpose(0, 2, 3, 1, 4)
   q = (q * head_width**-0.5).reshape(rows, kv_heads, -1, head_width)
-  scores = matmul(q, k)
+  scores = matmul(q.astype(k.dtype), k)
   scores = jnp.where(mask, scores.reshape(*grouped, columns), _HIDDEN)
   # The maximum only shifts: its gradient is zero.
   peak = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
   weights = jnp.exp(scores - peak)
-  mixed = _matmul(weights.astype(v.dtype), v)
+  # Rounded as the activations, also where the cache is wider than they are.
+  mixed = _matmul(weights.astype(q.dtype).astype(v.dtype), v)
   mixed = mixed / weights.sum(axis=-1, keepdims=True)
   mixed = mixed.transpose(0, 3, 1, 2, 4).reshape(rows, width, -1)
   return mixed.astype(q.dtype)

@@ -188,6 +188,8 @@ def _run_unrolled(layer, x, layers, k, v):
   grown_k, grown_v = [], []
   for params, layer_k, layer_v in zip(layers, k, v, strict=True):
     x, (layer_k, layer_v) = layer(x, params, layer_k, layer_v, 0)
+    # A stream in bfloat16 is rounded here, as between the steps of a scan.
+    x = lax.optimization_barrier(x)
     grown_k.append(layer_k)
     grown_v.append(layer_v)
   return x, tuple(grown_k), tuple(grown_v)

@@ -261,9 +261,10 @@ def test_bfloat16_multiplies_nothing_in_float32(variant):
 
 @pytest.mark.parametrize('unrolled', [True, False])
 def test_bfloat16_rollouts_say_what_training_says(variant, noisy, unrolled):
-  # Token by token through the cache against the whole row: the same products
-  # of the same rounded numbers, sums in another order, so a rounding of the
-  # stream apart here and there. Unrolled, the cache is float32.
+  # Token by token through the cache against the whole row: products of the same
+  # rounded numbers, so sums differ by float32 roundings, of which a few may
+  # cross a bfloat16 one. Numbers that one road had rounded and the other not
+  # differed everywhere, by .5% in the mean. Unrolled, the cache is float32.
   coarse = dataclasses.replace(variant, compute_dtype=jnp.bfloat16)
   model = decoder.build_model(coarse, unrolled=unrolled)
   params = noisy(model)
@@ -277,8 +278,8 @@ def test_bfloat16_rollouts_say_what_training_says(variant, noisy, unrolled):
     one = jnp.ones(2, jnp.int32)
     hidden, cache = step(rollout, batch[0][:, t : t + 1], one, cache)
     assert hidden.dtype == jnp.bfloat16
-    error = np.abs(np.float32(hidden[:, 0]) - expected[:, t]).max()
-    assert error < 0.03 * np.abs(expected[:, t]).max()
+    error = np.abs(np.float32(hidden[:, 0]) - expected[:, t]).mean()
+    assert error < 5e-4 * np.abs(expected[:, t]).mean()
 
 
 def test_fresh_layers_differ_and_keep_the_scale_of_the_stream(plain):
