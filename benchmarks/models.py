@@ -13,8 +13,9 @@ in one order and then in the other, so that a noisy minute hits all of them:
 
 What a process runs first, to compile or to touch its memory, is not counted.
 Prints one JSON object: the median, least and largest figure of each
-contestant, its peak memory, and the ratios. Where PyTorch is not installed
-(`pip install -e .[parity]`) it says so and prints our figures alone.
+contestant, its peak memory, and the ratios; what is measured meanwhile goes to
+stderr. Where PyTorch is not installed (`pip install -e '.[parity]'`) it says so
+and prints our figures alone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import os
 import platform
 import resource
 import statistics
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -130,7 +132,9 @@ class Contestant:
     self.name = name
     context = multiprocessing.get_context('spawn')
     self._pipe, theirs = context.Pipe()
-    self._process = context.Process(target=_serve, args=(theirs, make, sizes))
+    self._process = context.Process(
+      target=_serve, args=(theirs, make, sizes), daemon=True
+    )
     self._process.start()
     theirs.close()
     self._receive()
@@ -183,7 +187,10 @@ def compete(
   measured = {contestant.name: [] for contestant in contestants}
   for turn in range(rounds):
     for contestant in contestants[:: -1 if turn % 2 else 1]:
-      measured[contestant.name].append(contestant.measure())
+      run = contestant.measure()
+      measured[contestant.name].append(run)
+      speeds = ', '.join(f'{name} {value:.1f}' for name, value in run.items())
+      print(f'{contestant.name}: {speeds}', file=sys.stderr, flush=True)
   figures = {}
   for contestant in contestants:
     runs = measured[contestant.name]
