@@ -142,8 +142,9 @@ def make_policy(
       cannot be split over the mesh.
   """
   key = jax.random.key(seed)
-  base = make_model(dataclasses.replace(decoder, lora=None))
-  model = make_model(decoder)
+  place = sharding.keep_rows(mesh)
+  base = make_model(dataclasses.replace(decoder, lora=None), place)
+  model = make_model(decoder, place)
   shapes, axes = _placed(mesh, base, key)
   begin = functools.partial(_weights, base, named, shapes, key)
   origin = named.files.source if named.files else f'seed {seed}'

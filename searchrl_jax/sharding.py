@@ -13,7 +13,7 @@ program; they differ by the three sizes of the mesh only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -118,6 +118,15 @@ def put(mesh: Mesh, tree: Any, spec: PartitionSpec) -> Any:
 def put_rows(mesh: Mesh, tree: Any) -> Any:
   """Splits the leading axis, rows, over the axes 'data' and 'fsdp'."""
   return put(mesh, tree, ROWS)
+
+
+def keep_rows(mesh: Mesh) -> Callable[[jax.Array], jax.Array]:
+  """A function that keeps an array split by its rows, inside a program."""
+
+  def place(array):
+    return jax.lax.with_sharding_constraint(array, NamedSharding(mesh, ROWS))
+
+  return place
 
 
 def replicate(mesh: Mesh, tree: Any) -> Any:

@@ -62,12 +62,32 @@ class Model:
   axes: Callable[[Any], Any]
 
 
-def make_model(config: configs.DecoderConfig) -> Model:
-  """The decoder of a config, laid out for the backend that JAX runs on."""
-  return build_model(config, unrolled=jax.default_backend() == 'cpu')
+def _anywhere(stream):
+  return stream
 
 
-def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
+def make_model(
+  config: configs.DecoderConfig,
+  place: Callable[[jax.Array], jax.Array] = _anywhere,
+) -> Model:
+  """The decoder of a config, laid out for the backend that JAX runs on.
+
+  Args:
+    config: its sizes.
+    place: says where the residual stream `[N, L, D]` of `apply` lies on a mesh,
+      see `sharding.keep_rows`. Left to itself, the compiler would split D where
+      matrices are split, and compute all rows on every device.
+  """
+  unrolled = jax.default_backend() == 'cpu'
+  return build_model(config, unrolled=unrolled, place=place)
+
+
+def build_model(
+  config: configs.DecoderConfig,
+  *,
+  unrolled: bool,
+  place: Callable[[jax.Array], jax.Array] = _anywhere,
+) -> Model:
   """As `make_model`, with the layout of rollouts given: one per backend."""
 
   # CPUs write and read bfloat16 through float32: a cache in bfloat16 would be
@@ -120,7 +140,7 @@ def build_model(config: configs.DecoderConfig, *, unrolled: bool) -> Model:
     def layer(x, layer_params):
       return block(layer_params)(x, turn, attend)
 
-    x = _embed(config, params, tokens_NL)
+    x = place(_embed(config, params, tokens_NL))
     x, _ = lax.scan(_remade(config, layer), x, params['layers'])
     return rms_norm(x, params['norm'], config.norm_eps)
 

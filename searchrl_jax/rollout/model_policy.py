@@ -96,6 +96,7 @@ class ModelPolicy:
 
   def load(self, params) -> None:
     """Takes the weights to sample with, laid out for decoding once."""
+    self._params = None  # two copies at a time would be the peak of a run
     self._params = self._unstack(params)
 
   def use(self, sampling: Sampling, key) -> None:
@@ -141,6 +142,7 @@ class ModelPolicy:
       group=group,
       capacity=self._capacity,
     )
+    self._rows = None  # its cache goes before the next one comes
     self._rows = program(self._params, tokens_BT, count_B)
     self._lengths = np.repeat(count_B, group)
     self.counters.prefilled_tokens += int(count_B.sum())

@@ -5,7 +5,7 @@
 Some of it is there all the time, the rest while one program runs:
 
   held       parameters, optimizer, sampler's weights, cache   |==============|
-  prefill    the next cache, beside the last one               |=|
+  prefill    the prompts' cache, before it is shared           |=|
   extend     scores of the tokens that a reply appends            |=|
   decode     the head in float32, logits of one token a row         |==|
   update     gradients, activations, one layer or logits               |===|
@@ -116,7 +116,7 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
   prompts = math.ceil(cache / work.group)
   passing = {
     'prefill': {
-      'next KV cache': cache + prompts,
+      'KV cache of the prompts': prompts,
       'activations': _cached_forward(
         decoder, devices, work, work.rows // work.group, work.prompt
       ),

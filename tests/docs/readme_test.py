@@ -126,7 +126,8 @@ def test_modules_to_run_exist():
     name for line in TYPED for name in re.findall(r'python -m ([\w.]+)', line)
   }
   expected = {'sft', 'grpo', 'cwgrpo', 'evaluate', 'ask', 'compare', 'late'}
-  assert {f'experiments.{name}' for name in expected} == named
+  expected = {f'experiments.{name}' for name in (*expected, 'export')}
+  assert expected | {'launch_scripts.plan'} == named
   for name in named:
     assert module_file(name), f'python -m {name}'
 
@@ -265,7 +266,8 @@ def test_every_package_folder_is_on_the_map():
     f'searchrl_jax/{path.parent.name}/'
     for path in (ROOT / 'searchrl_jax').glob('*/__init__.py')
   }
-  beside = {'experiments/', 'benchmarks/', 'docs/', 'tests/', 'searchrl_jax/'}
+  beside = {'experiments/', 'launch_scripts/', 'benchmarks/', 'docs/'}
+  beside |= {'tests/', 'searchrl_jax/'}
   assert rows == folders | beside
 
 
