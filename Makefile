@@ -44,3 +44,4 @@ lint: $(INSTALLED)
 # Claims of speed, each against a baseline of the same run.
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.step
+	$(BIN)/python -m benchmarks.models
