@@ -55,7 +55,7 @@ class Sizes:
   length: int = 512  # tokens of a row
   logps_chunk: int = 512  # our logits exist for so many tokens at a time
   decode_rounds: int = 3
-  update_rounds: int = 2
+  update_rounds: int = 3
 
   def prompts(self) -> np.ndarray:
     """Random prompts, `[batch, prompt]`."""

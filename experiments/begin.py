@@ -46,6 +46,7 @@ def begin(config, learner, checkpoints, questions, counters) -> tuple[Any, int]:
     return restored.state, restored.step
   if config.init_from:
     place = pathlib.Path(config.init_from)
+    require_same_base(place, learner.policy)
     if (place / WARM_START).is_dir():
       place = place / WARM_START
     step, params = checkpoint.restore_params(place, learner.params_template)
@@ -89,19 +90,29 @@ def require_same_base(workdir: pathlib.Path, policy: Policy) -> None:
   path = workdir / _BASE
   if not policy.frozen or not path.exists():
     return
-  there = json.loads(path.read_text())
-  if there['fingerprint'] != int(fingerprint(policy.frozen)):
+  there, here = json.loads(path.read_text()), _base(policy)
+  if there['fingerprint'] != here['fingerprint']:
     raise ValueError(
       f'the adapters of {workdir} belong to weights from {there["origin"]}, '
       f'and those from {policy.origin} differ; provide the former.'
+    )
+  if there['scale'] != here['scale']:
+    raise ValueError(
+      f'the adapters of {workdir} count {there["scale"]} times, here '
+      f'{here["scale"]} (lora.alpha / lora.rank); set both as there.'
     )
 
 
 def keep_base(workdir: pathlib.Path, policy: Policy) -> None:
   """Notes which frozen weights the adapters of a workdir belong to."""
   if policy.frozen:
-    noted = {
-      'origin': policy.origin,
-      'fingerprint': int(fingerprint(policy.frozen)),
-    }
-    (workdir / _BASE).write_text(json.dumps(noted, indent=2) + '\n')
+    noted = json.dumps(_base(policy), indent=2)
+    (workdir / _BASE).write_text(noted + '\n')
+
+
+def _base(policy: Policy) -> dict:
+  return {
+    'origin': policy.origin,
+    'fingerprint': int(fingerprint(policy.frozen)),
+    'scale': policy.model.config.lora.scale,
+  }

@@ -47,11 +47,11 @@ def main(config: ml_collections.ConfigDict) -> None:
     params = jax.tree.map(lambda x: x.astype(_DTYPE.value), params)
   out = pathlib.Path(_OUT.value)
   ends = {'eos_token_id': sorted(run.tokenizer.eos_ids)}
-  export.export(out, params, run.policy.base.config, token_ids=ends)
-  written = 'the weights'
+  written, beside = 'the weights', {}
   if isinstance(run.tokenizer, PretrainedTokenizer):
-    run.tokenizer.save(out)
     written += ' and the tokenizer'
+    beside['beside'] = run.tokenizer.save
+  export.export(out, params, run.policy.base.config, token_ids=ends, **beside)
   print(f'{written} of step {run.step} are in {out}.')
 
 

@@ -19,6 +19,7 @@ and those before it are taken back as far as the later one allows.
 
 import dataclasses
 import functools
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ from searchrl_jax.training.memory import Need, Work, need
 from searchrl_jax.training.weigh import Backend, Devices, parted, shapes_of
 
 GIB = 2**30
+# What a container may take; a number, or "max".
+_CONTAINER = pathlib.Path('/sys/fs/cgroup/memory.max')
 # Tokens that the wording of a reply adds to the passages it brings.
 _WORDING = 32
 _LEAST_CHUNK = 256  # below it a product with the head is slow
@@ -130,7 +133,11 @@ def _free_memory() -> float:
       fields = dict(line.split(':') for line in file)
   except OSError:
     return float('inf')
-  return int(fields['MemAvailable'].split()[0]) * 1024
+  free = int(fields['MemAvailable'].split()[0]) * 1024
+  try:  # a container may allow less than there is
+    return min(free, int(_CONTAINER.read_text()))
+  except (OSError, ValueError):  # no container, or one without a limit
+    return free
 
 
 def refusal(plan: Plan, limit: float) -> str:

@@ -150,13 +150,23 @@ def make_mesh(config: ml_collections.ConfigDict) -> jax.sharding.Mesh:
     raise ValueError(
       f'devices is {count}, but JAX sees {jax.device_count()}; ask for fewer.'
     )
-  split = config.mesh.fsdp * config.mesh.tensor
-  if count % split:
+  sizes = mesh_sizes(config, count)
+  return sharding.make_mesh(**sizes, devices=jax.devices()[:count])
+
+
+def mesh_sizes(config: ml_collections.ConfigDict, count: int) -> dict[str, int]:
+  """How `count` devices, here or elsewhere, share the work of a config.
+
+  Raises:
+    ValueError: they or the rows do not divide.
+  """
+  fsdp, tensor = config.mesh.fsdp, config.mesh.tensor
+  if count % (fsdp * tensor):
     raise ValueError(
-      f'mesh.fsdp x mesh.tensor is {split} and does not divide devices, '
-      f'{count}; choose factors of {count}.'
+      f'mesh.fsdp x mesh.tensor is {fsdp} x {tensor} and does not divide '
+      f'{count} devices; choose factors of {count}.'
     )
-  rows = count // config.mesh.tensor  # groups of devices with their own rows
+  rows = count // tensor  # groups of devices with rows of their own
   for name, size in (
     ('rollout.questions', config.rollout.questions),
     ('training.microbatch', config.training.microbatch),
@@ -166,7 +176,7 @@ def make_mesh(config: ml_collections.ConfigDict) -> jax.sharding.Mesh:
         f'{name} is {size} and cannot be split over {rows} devices; choose a '
         f'multiple of {rows}.'
       )
-  return sharding.make_mesh(**config.mesh, devices=jax.devices()[:count])
+  return {'data': count // (fsdp * tensor), 'fsdp': fsdp, 'tensor': tensor}
 
 
 def make_limits(config: ml_collections.ConfigDict) -> Limits:

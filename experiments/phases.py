@@ -39,7 +39,7 @@ class Learner:
   def __init__(self, config, policy: Policy, mesh):
     self._config = config
     self._mesh = mesh
-    self._policy = policy
+    self.policy = policy
     self._scores = self._scores_of(policy.model, policy.join)
     self._optimizer = make_optimizer(OptimizerConfig(), 1)
     self.shardings = state.state_shardings(
@@ -55,16 +55,16 @@ class Learner:
   @property
   def params_template(self):
     """Shapes of the params that learn, and where they lie."""
-    return self._policy.learned
+    return self.policy.learned
 
   @property
   def template(self) -> state.TrainState:
     """Shapes of a whole state, and where they lie."""
-    return state.template(self._policy.learned, self._optimizer, self.shardings)
+    return state.template(self.policy.learned, self._optimizer, self.shardings)
 
   def init(self) -> state.TrainState:
     """A state before its first update."""
-    return self.init_with(self._policy.begin())
+    return self.init_with(self.policy.begin())
 
   def init_with(self, params) -> state.TrainState:
     """A state that begins with given parameters."""
@@ -76,7 +76,7 @@ class Learner:
     Where adapters learn, the reference is the base without them: it is there
     already. Elsewhere it is the weights that `kept` reads, once.
     """
-    policy = self._policy
+    policy = self.policy
     if policy.frozen:
       scores = self._scores_of(policy.base, step.all_learn)
       logps = self._logps_of(scores, {})
@@ -109,7 +109,7 @@ class Learner:
       self._mesh,
       self.shardings,
       micro_rows=self._config.training.microbatch,
-      frozen=self._policy.frozen,
+      frozen=self.policy.frozen,
     )
 
   def phase(self, kind, name, steps, source, loss, optimizer, *, updates):

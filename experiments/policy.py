@@ -12,8 +12,8 @@ With `lora.rank` above 0 the weights are frozen and adapters learn beside them.
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Callable
+from os.path import exists
 from typing import Any
 
 import jax
@@ -38,7 +38,7 @@ class Named:
 
   Attributes:
     decoder: the sizes that belong to the name.
-    files: its weights; None where they are random.
+    files: its config, and what lies beside it; None where weights are random.
     tokenizer_name: where its tokenizer is sought, '' where it has none.
   """
 
@@ -56,10 +56,17 @@ def read_name(config: ml_collections.ConfigDict) -> Named:
   name = config.model.name
   if not name:
     return Named(None, None, '')
-  if '/' not in name and not pathlib.Path(name).exists():
-    preset = presets.named(name)
+  if name in presets.PRESETS:
+    preset = presets.PRESETS[name]
     return Named(preset.config, None, preset.hub_id)
-  files = model_files.find(name, model_files.WEIGHTS)
+  if '/' not in name and not name.endswith('.gguf') and not exists(name):
+    known = ', '.join(presets.PRESETS)
+    raise ValueError(
+      f'model.name is {name!r}: no file or directory here, no hub id (as '
+      f'"Qwen/Qwen3-0.6B"), and no preset; presets are {known}.'
+    )
+  # A plan, or a refusal, needs no weights: they are sought when they are read.
+  files = model_files.find(name, (model_files.CONFIG,))
   return Named(pretrained.read_config(files), files, name)
 
 
@@ -115,7 +122,7 @@ class Policy:
     frozen: params on the mesh that do not learn; {} where all do.
     join: (frozen, learned) -> params of `model`.
     begin: makes the params that learn, as they are before any training.
-    origin: where the weights come from, for people.
+    origin: where frozen weights come from, for people.
   """
 
   model: Model
@@ -147,7 +154,9 @@ def make_policy(
   model = make_model(decoder, place)
   shapes, axes = _placed(mesh, base, key)
   begin = functools.partial(_weights, base, named, shapes, key)
-  origin = named.files.source if named.files else f'seed {seed}'
+  origin = f'seed {seed}'
+  if named.files and decoder.lora:
+    origin = _weight_files(named).source
   if decoder.lora is None:
     return Policy(model, base, shapes, axes, {}, step.all_learn, begin, origin)
   all_shapes, all_axes = _placed(mesh, model, key)
@@ -178,9 +187,15 @@ def _weights(model: Model, named: Named, shapes: Any, key) -> Any:
   """The weights of the files, or random ones, in their places."""
   if named.files is None:
     return jax.jit(model.init, out_shardings=_shardings(shapes))(key)
+  files = _weight_files(named)
+  print(f'reading the weights of {files.name} from {files.source}.')
   return loading.load(
-    pretrained.open_weights(named.files), model.config, _shardings(shapes)
+    pretrained.open_weights(files), model.config, _shardings(shapes)
   )
+
+
+def _weight_files(named: Named) -> ModelFiles:
+  return model_files.find(named.files.name, model_files.WEIGHTS)
 
 
 def _placed(mesh: Mesh, model: Model, key) -> tuple[Any, Any]:

@@ -83,23 +83,7 @@ def _devices(config) -> Devices:
   if _MEMORY.value is None:
     backend = memory.backend_here()
   count = _DEVICES.value or config.devices or jax.device_count()
-  fsdp, tensor = config.mesh.fsdp, config.mesh.tensor
-  if min(fsdp, tensor) < 1 or count % (fsdp * tensor):
-    raise ValueError(
-      f'mesh.fsdp x mesh.tensor is {fsdp} x {tensor} and does not divide '
-      f'{count} devices; choose factors of {count}.'
-    )
-  devices = Devices(count // (fsdp * tensor), fsdp, tensor, backend)
-  for key, size in (
-    ('rollout.questions', config.rollout.questions),
-    ('training.microbatch', config.training.microbatch),
-  ):
-    if size < 1 or size % devices.row_parts:
-      raise ValueError(
-        f'{key} is {size} and cannot be split over {devices.row_parts} '
-        f'devices; choose a multiple of {devices.row_parts}.'
-      )
-  return devices
+  return Devices(**parts.mesh_sizes(config, count), backend=backend)
 
 
 def _table(plan: memory.Plan, limit: float) -> list[str]:

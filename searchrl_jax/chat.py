@@ -120,7 +120,10 @@ class ChatTemplate:
         add_generation_prompt=add_generation_prompt,
         **self.variables,
       )
-    except (jinja2.UndefinedError, TypeError) as error:
+    except (
+      *(jinja2.TemplateError, TypeError, LookupError),
+      *(ArithmeticError, AttributeError),
+    ) as error:
       raise ValueError(
         f'the chat template fails on these messages: {error}'
       ) from None

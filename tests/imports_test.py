@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imports go down, files stay small, every file says whose it is.
 
-The table of `docs/design.md`, section 3, as data; sources are parsed, never
+The table of `docs/design.md`, section 4, as data; sources are parsed, never
 imported.
 """
 

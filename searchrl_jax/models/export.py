@@ -18,7 +18,7 @@ import pathlib
 import shutil
 import types
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -40,6 +40,7 @@ def export(
   *,
   token_ids: Mapping[str, Any] = types.MappingProxyType({}),
   shard_bytes: int = 5_000_000_000,
+  beside: Callable[[pathlib.Path], None] = lambda directory: None,
 ) -> None:
   """Writes a model. A tied head is not written: readers make it again.
 
@@ -50,6 +51,7 @@ def export(
     token_ids: `bos_token_id`, `eos_token_id` and `pad_token_id` as far as they
       are known; who generates text from the directory stops by the second.
     shard_bytes: weights of one file; a single weight may be larger.
+    beside: writes what else belongs there, such as a tokenizer.
 
   Raises:
     ValueError: the directory is in use, no published family has such a model,
@@ -65,6 +67,7 @@ def export(
   unfinished.mkdir(parents=True)
   try:
     _write(unfinished, raw, shards)
+    beside(unfinished)
     unfinished.replace(directory)
   except BaseException:
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -124,6 +124,11 @@ def _heads(keys, key, default=None):
 
 def _scaling(file, keys, head_width, base):
   """How rotary positions are stretched: by keys, or by a tensor of factors."""
+  if keys.number('rope.scale_linear', 1.0) != 1:
+    raise ValueError(
+      f'{file.path} stretches positions by the old key rope.scale_linear; '
+      'convert the model again.'
+    )
   kind = keys.get('rope.scaling.type', 'linear')
   factor = keys.number('rope.scaling.factor', 1.0)
   if kind not in ('none', 'linear', 'yarn'):
@@ -144,7 +149,7 @@ def _scaling(file, keys, head_width, base):
   if kind == 'linear':
     return LinearScaling(factor)
   # A stated factor is the published config's, and replaces the formula's.
-  formula = 0.1 * math.log(factor) + 1.0
+  formula = 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0
   attention = keys.number('rope.scaling.yarn_attn_factor', formula)
   return YarnScaling(
     factor=factor,

@@ -26,17 +26,6 @@ class Preset:
   config: DecoderConfig
 
 
-def named(name: str) -> Preset:
-  """A preset by its name.
-
-  Raises:
-    ValueError: there is none; lists those there are.
-  """
-  if name not in PRESETS:
-    raise ValueError(f'no preset {name!r}: choose one of {", ".join(PRESETS)}')
-  return PRESETS[name]
-
-
 def _config(sizes, **switches):
   """A config of (width, layers, heads, kv_heads, head_width, mlp_width)."""
   width, layers, heads, kv_heads, head_width, mlp_width = sizes

@@ -104,7 +104,7 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
     ValueError: a matrix cannot be split over the mesh.
   """
   weights = weigh(decoder, devices)
-  cache, rounded = _cache(decoder, devices, work.rows, work.capacity)
+  cache = _cache(decoder, devices, work.rows, work.capacity)
   held = {
     'parameters': weights.learned,
     'frozen parameters': weights.frozen,
@@ -130,14 +130,6 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
     'update': _update(decoder, devices, work, weights),
     'apply': _apply(devices, weights),
   }
-  if devices.backend is Backend.CPU and rounded:
-    # CPU multiplies bfloat16 in float32, and so needs another cache.
-    for name, narrow in (
-      ('prefill', prompts),
-      ('extend', cache),
-      ('decode', cache),
-    ):
-      passing[name]['KV cache in float32'] = 2 * narrow
   return Need(held, passing)
 
 
@@ -188,12 +180,12 @@ def _apply(devices, weights) -> dict[str, int]:
 
 
 @functools.cache
-def _cache(decoder, devices, rows, capacity) -> tuple[int, bool]:
-  """Bytes of the cache of this device's rows, and whether it is bfloat16."""
+def _cache(decoder, devices, rows, capacity) -> int:
+  """Bytes of the cache of this device's rows."""
   model = model_of(decoder, devices)
   rows = math.ceil(rows / devices.row_parts)
   cache = jax.eval_shape(lambda: model.empty_cache(rows, capacity))
-  return total_bytes(cache), _is_narrow(cache.k[0].dtype)
+  return total_bytes(cache)
 
 
 def _cached_forward(decoder, devices, work, rows, tokens) -> int:
@@ -211,7 +203,7 @@ def _cached_forward(decoder, devices, work, rows, tokens) -> int:
   count = rows * width
   one_layer = 0
   if devices.backend is Backend.ACCELERATOR:  # stacked: a layer is cut out
-    cache, _ = _cache(decoder, devices, work.rows, work.capacity)
+    cache = _cache(decoder, devices, work.rows, work.capacity)
     one_layer = cache // decoder.layers
   return (
     max(scores + count * heads * itemsize, count * inner * itemsize)

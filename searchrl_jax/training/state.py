@@ -96,6 +96,12 @@ def restart_optimizer(
   optimizer: optax.GradientTransformation,
   shardings: TrainState,
 ) -> TrainState:
-  """The same parameters and counters with fresh moments: a new phase."""
+  """The same parameters and counters with fresh moments: a new phase.
+
+  The old moments are deleted, whoever still holds the state: they would stay
+  for the whole of a phase, twice the size of the parameters.
+  """
+  for leaf in jax.tree.leaves(state.opt_state):
+    leaf.delete()
   init = jax.jit(optimizer.init, out_shardings=shardings.opt_state)
   return dataclasses.replace(state, opt_state=init(state.params))

@@ -246,13 +246,28 @@ def test_adapters_are_refused_beside_other_weights(
   assert 'adapters' in ended.err and str(published) in ended.err
 
 
+@pytest.mark.slow
+def test_adapters_are_shared_beside_the_same_weights_only(
+  start, flags_of, adapted, tmp_path
+):
+  shared = f'--config.init_from={adapted}'
+  command = (*flags_of, *ADAPTERS, shared, '--config.training.steps=1')
+  ended = start('grpo', *command, f'--workdir={tmp_path}/same')
+  assert ended.code == 0, ended.err
+  scaled = '--config.lora.alpha=16.0'
+  ended = start('grpo', *command, scaled, f'--workdir={tmp_path}/other')
+  assert ended.code == 2 and 'lora.alpha' in ended.err
+  assert not (tmp_path / 'other').exists()
+
+
 # --- refused before anything is begun ----------------------------------------
 
 
 @pytest.mark.parametrize(
   ('flags', 'said'),
   [
-    (['--config.model.name=qwen3-0.6'], ['qwen3-0.6b']),
+    (['--config.model.name=qwen3-0.6'], ['no preset', 'qwen3-0.6b']),
+    (['--config.model.name=model.gguf'], ['model.gguf']),
     (['--config.tokenizer=words'], ['tokenizer', '"model"']),
     (['--config.rollout.context=1024'], ['rollout.context', '512']),
     (['--config.model.param_dtype=bfloat16'], ['lora.rank']),

@@ -33,20 +33,15 @@ def test_every_preset_is_counted():
 
 @pytest.mark.parametrize('name', PARAMETERS)
 def test_parameters_add_up_to_the_published_number(name):
-  places = hf_names.places(presets.named(name).config).values()
+  places = hf_names.places(presets.PRESETS[name].config).values()
   assert sum(math.prod(place.shape) for place in places) == PARAMETERS[name]
 
 
 @pytest.mark.parametrize('name', PARAMETERS)
 def test_presets_are_of_a_published_family(name):
-  preset = presets.named(name)
+  preset = presets.PRESETS[name]
   raw = hf_config.to_hf(preset.config)
   assert hf_config.from_hf(raw) == preset.config
   family = {'qwen2.5': 'qwen2', 'qwen3': 'qwen3'}.get(name.split('-')[0])
   assert raw['model_type'] == (family or 'llama')
   assert name.split('-')[-1] in preset.hub_id.lower()
-
-
-def test_an_unknown_preset_is_told_which_there_are():
-  with pytest.raises(ValueError, match=r'qwen2\.5-0\.5b, .*smollm2-1\.7b'):
-    presets.named('qwen2.5-72b')
