@@ -25,6 +25,7 @@ BOUNDS = {
   'mesh.tensor': (1, _ANY),
   'memory.limit_gib': (0, _ANY),
   'lora.rank': (0, _ANY),
+  'environment.max_observation': (1, _ANY),
   'data.questions_per_world': (1, _ANY),
   'retrieval.title_weight': (0, _ANY),
   'retrieval.k1': (0, _ANY),

@@ -74,7 +74,7 @@ def _parse(argv: list[str]) -> list[str]:
     _ = CONFIG.value.is_locked  # a file that is missing is missed here
   except (
     *(flags.Error, LookupError, AttributeError),
-    *(OSError, TypeError, ValueError),
+    *(OSError, TypeError, ValueError, SyntaxError, ImportError, NameError),
   ) as error:
     print(f'error: {_in_one_line(error)}', file=sys.stderr)
     sys.exit(2)

@@ -26,6 +26,7 @@ from searchrl_jax.model_files import ModelFiles
 from searchrl_jax.rollout.engine import Limits
 from searchrl_jax.types import Sampling
 
+_ASKED = 'what is asked'  # whether a chat template passes it on
 MODEL = 'model'  # the tokenizer or the chat template that comes with it
 
 
@@ -89,6 +90,10 @@ def make_template(
     if isinstance(tokenizer, PretrainedTokenizer):
       tokens = tokenizer.published.special_tokens_map
       template = dataclasses.replace(template, variables=tokens)
+  if _ASKED not in template.prompt(_ASKED):
+    raise ValueError(
+      f'{name} leaves out what the user says; it cannot ask a question.'
+    )
   if not template.prefix_preserving:
     print(
       f'{name} changes earlier turns when a conversation grows; here it '

@@ -54,6 +54,12 @@ def load(
     ValueError: no such workdir, or no checkpoint of that step in it.
   """
   identity = workdirs.read_config(workdir)
+  if not isinstance(identity, dict) or not {'experiment', 'model'} <= set(
+    identity
+  ):
+    raise ValueError(
+      f'{workdir} is no workdir of a run: its config.json names no experiment.'
+    )
   config = base.get_config()
   known = {k: v for k, v in identity.items() if k in config}
   with config.unlocked():

@@ -44,6 +44,10 @@ _WIDTH = 44  # of the names in the table
 def main(config) -> int:
   """Prints the table; 0 where the run fits, else 1."""
   checks.require_sense(config)
+  if _MEMORY.value is not None and not 0 < _MEMORY.value < float('inf'):
+    raise ValueError(
+      f'memory_gib is {_MEMORY.value}; give the GiB of one device.'
+    )
   parts.make_limits(config)
   decoder = _decoder(config)
   devices = _devices(config)

@@ -90,9 +90,9 @@ class ChatTemplate:
     environment.globals['strftime_now'] = self.today.strftime
     try:
       return environment.from_string(self.source)
-    except jinja2.TemplateSyntaxError as error:
+    except (jinja2.TemplateSyntaxError, SyntaxError) as error:
       raise ValueError(
-        f'the chat template is not jinja, line {error.lineno}: {error.message}'
+        f'the chat template is not jinja, line {error.lineno}: {error}'
       ) from None
 
   def render(

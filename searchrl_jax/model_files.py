@@ -18,6 +18,7 @@ import enum
 import fnmatch
 import importlib.util
 import json
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -84,7 +85,7 @@ def find(name: str, patterns: Sequence[str]) -> ModelFiles:
     ValueError: there is no such model within reach; says where it was sought
       and how to provide it.
   """
-  path = pathlib.Path(name).expanduser()
+  path = pathlib.Path(os.path.expanduser(name))  # an unknown user stays
   if name and path.exists():
     return _local(name, path, patterns)
   if _looks_like_a_path(name):

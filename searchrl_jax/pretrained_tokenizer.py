@@ -109,8 +109,15 @@ def _declared_ends(folder: pathlib.Path) -> set[int]:
   ends = set()
   for name in ('generation_config.json', CONFIG):
     declared = _json(folder / name).get('eos_token_id')
-    if declared is not None:
-      ends |= {declared} if isinstance(declared, int) else set(declared)
+    if declared is None:
+      continue
+    listed = declared if isinstance(declared, list) else [declared]
+    if not all(type(end) is int and end >= 0 for end in listed):
+      raise ValueError(
+        f'{folder / name}: eos_token_id is {declared!r}; give an id, or a list '
+        'of ids.'
+      )
+    ends |= set(listed)
   return ends
 
 

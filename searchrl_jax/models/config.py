@@ -74,6 +74,9 @@ class YarnScaling:
 
 RopeScaling = LinearScaling | Llama3Scaling | YarnScaling
 
+# Beyond any published model: a misprint, which would take for ever to trace.
+_MOST_LAYERS = 1024
+
 # The matrices of a layer that an adapter may change.
 ADAPTABLE = ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
 
@@ -93,12 +96,12 @@ class Lora:
   targets: tuple[str, ...] = ADAPTABLE
 
   def __post_init__(self):
-    if self.rank < 1 or self.alpha <= 0:
+    if self.rank < 1 or not 0 < self.alpha < float('inf'):
       raise ValueError(
         f'lora.rank is {self.rank} and alpha {self.alpha}: set the rank to 1 '
         'or more and alpha above 0'
       )
-    unknown = sorted(set(self.targets) - set(ADAPTABLE))
+    unknown = set(self.targets) - set(ADAPTABLE)
     if (
       unknown or not self.targets or len(set(self.targets)) < len(self.targets)
     ):
@@ -157,6 +160,10 @@ class DecoderConfig:
         raise ValueError(
           f'{name} is {getattr(self, name)}: set it to 1 or more'
         )
+    if self.layers > _MOST_LAYERS:
+      raise ValueError(
+        f'layers is {self.layers}: no decoder here has more than {_MOST_LAYERS}'
+      )
     if self.heads % self.kv_heads:
       raise ValueError(
         f'heads {self.heads} is no multiple of kv_heads {self.kv_heads}: '
@@ -168,8 +175,10 @@ class DecoderConfig:
         'choose an even one'
       )
     for name in ('rope_base', 'norm_eps', 'embedding_std'):
-      if getattr(self, name) <= 0:
-        raise ValueError(f'{name} is {getattr(self, name)}: set it above 0')
+      if not 0 < getattr(self, name) < float('inf'):
+        raise ValueError(
+          f'{name} is {getattr(self, name)}: set it to a number above 0'
+        )
     for name in ('param_dtype', 'compute_dtype'):
       if not jnp.issubdtype(getattr(self, name), jnp.floating):
         raise ValueError(

@@ -274,9 +274,16 @@ def test_adapters_are_shared_beside_the_same_weights_only(
     (['--config.lora.rank=2', '--config.lora.targets=("x",)'], ['targets']),
     (['--config.model.remat=some'], ['model.remat', '"layer"']),
     (['--config.model.name='], ['model.name is empty']),
+    (['--config.model.name=~nobody/x'], ['~nobody/x']),
+    (['--config.lora.rank=2', '--config.lora.alpha=nan'], ['alpha', 'nan']),
+    (['--config.chat_template=silent.jinja'], ['what the user says']),
   ],
 )
-def test_what_does_not_fit_together(start, flags_of, tmp_path, flags, said):
+def test_what_does_not_fit_together(
+  start, flags_of, tmp_path, monkeypatch, flags, said
+):
+  monkeypatch.chdir(tmp_path)
+  pathlib.Path('silent.jinja').write_text('<|start|>')
   packed = '--config.training.packed_length=1024'
   ended = start('grpo', *flags_of, packed, f'--workdir={tmp_path}/x', *flags)
   assert ended.code == 2
@@ -284,3 +291,8 @@ def test_what_does_not_fit_together(start, flags_of, tmp_path, flags, said):
   for words in said:
     assert words in ended.err
   assert not pathlib.Path(tmp_path / 'x').exists()
+
+
+def test_only_workdirs_of_runs_are_exported(start, published, tmp_path):
+  ended = start('export', f'--workdir={published}', f'--out={tmp_path}/x')
+  assert ended.code == 2 and 'no workdir of a run' in ended.err

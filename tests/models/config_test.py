@@ -36,3 +36,12 @@ def test_the_tiny_preset_has_146k_parameters():
   shapes = jax.eval_shape(model.init, jax.random.key(0))
   count = sum(leaf.size for leaf in jax.tree.leaves(shapes))
   assert count == 34_752 + 64 + 3 * 37_024 == 145_888
+
+
+@pytest.mark.parametrize(
+  'change', [{'rope_base': float('nan')}, {'layers': 10**9}]
+)
+def test_misprints_are_refused_in_one_line(change):
+  with pytest.raises(ValueError, match=next(iter(change))) as error:
+    dataclasses.replace(config.tiny(5), **change)
+  assert '\n' not in str(error.value)
