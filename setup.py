@@ -45,6 +45,7 @@ setuptools.setup(
     'gpu': ['jax[cuda12]'],
     'tpu': ['jax[tpu]'],
     'serve': ['starlette', 'uvicorn'],
-    'parity': ['torch==2.13.0'],
+    # accelerate: transformers reads GGUF files for PyTorch with it.
+    'parity': ['torch==2.13.0', 'accelerate'],
   },
 )
