@@ -215,9 +215,9 @@ def _shardings(shapes: Any) -> Any:
 
 def _lora(config) -> Lora | None:
   section = config.lora
-  if not section.rank:
-    return None
-  return Lora(section.rank, section.alpha, tuple(section.targets))
+  # Checked also where it is off: a misprint must not wait for the day it is on.
+  adapters = Lora(max(1, section.rank), section.alpha, tuple(section.targets))
+  return adapters if section.rank else None
 
 
 def _remat(name: str) -> Remat:

@@ -5,6 +5,8 @@
 A config says with RUNS_ON_CPU whether it may be run here; others are built.
 """
 
+import dataclasses
+import functools
 import importlib
 import pathlib
 from unittest import mock
@@ -12,9 +14,17 @@ from unittest import mock
 import jax
 import pytest
 
-from experiments import checks, configs, parts
-from searchrl_jax import checkpoint, metrics
+from experiments import checks, configs, parts, policy
+from searchrl_jax import (
+  checkpoint,
+  metrics,
+  model_files,
+  pretrained_tokenizer,
+)
 from searchrl_jax import workdir as workdirs
+from searchrl_jax.models import export
+from searchrl_jax.models.config import tiny
+from searchrl_jax.models.decoder import make_model
 
 FOLDER = pathlib.Path(configs.__file__).parent
 CONFIGS = sorted(
@@ -46,12 +56,13 @@ def test_every_config_builds(name):
   runs_on_cpu(name)
   config = module_of(name).get_config()
   checks.require_sense(config)
-  tokenizer = parts.make_tokenizer(config)
+  named = policy.read_name(config)
+  tokenizer = parts.make_tokenizer(config, named)
   environment = parts.make_environment(config, tokenizer)
   for experiment in ('grpo', 'cwgrpo'):
     module = importlib.import_module(f'experiments.{experiment}')
     assert module.recipe(config, environment).environment is environment
-  model = parts.make_model_of(config, tokenizer)
+  model = make_model(policy.make_decoder(config, named, tokenizer))
   params = jax.eval_shape(model.init, jax.random.key(0))
   assert jax.tree.leaves(params)
   parts.make_limits(config)
@@ -62,15 +73,47 @@ class BuiltError(Exception):
   """All parts of a run were made and nothing was found wrong."""
 
 
+@pytest.fixture(scope='session')
+def in_small(tmp_path_factory):
+  """in_small(name): flags of a small model with a published one's tokenizer.
+
+  Its own weights would take minutes and gigabytes for what is tested here.
+  """
+
+  @functools.cache
+  def in_small(name):
+    files = model_files.find(name, model_files.TOKENIZER)
+    tokenizer = pretrained_tokenizer.load(files, vocabulary=0)
+    rows = len(tokenizer.token_bytes)
+    sizes = dataclasses.replace(tiny(rows), layers=1, width=16)
+    folder = tmp_path_factory.mktemp('small') / 'model'
+    params = make_model(sizes).init(jax.random.key(0))
+    export.export(folder, params, sizes, beside=tokenizer.save)
+    return (
+      f'--config.model.name={folder}',
+      '--config.rollout.questions=2',
+      '--config.rollout.group=2',
+      '--config.rollout.max_new_tokens=16',
+      '--config.rollout.max_tokens=32',
+    )
+
+  return in_small
+
+
 @pytest.fixture
 def passages(request):
-  """Flags of real passages for configs that read bytes; a small world else."""
+  """Flags of real passages for configs that can read them, else none."""
 
   def passages(config):
-    if module_of(config).get_config().tokenizer != 'bytes':
+    config = module_of(config).get_config()
+    if config.tokenizer == 'words':
       return ()
     place = request.getfixturevalue('data')
+    small = ()
+    if config.model.name:
+      small = request.getfixturevalue('in_small')(config.model.name)
     return (
+      *small,
       f'--config.data.corpus={place}/corpus.jsonl',
       f'--config.data.questions={place}/questions.jsonl',
     )

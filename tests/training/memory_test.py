@@ -241,11 +241,10 @@ def test_a_rollout_needs_what_was_said(name, dtype):
   decoder = dataclasses.replace(PLAIN, compute_dtype=jnp.dtype(dtype))
   found = need(decoder, ONE, WORK)
   arguments, beside = rollout(decoder, WORK, name)
-  said = found.held['sampler copy'] + during(found, name)
   # Decoding and extending write into the cache they are given; a prefill
-  # makes another, and its program does not know of the last one.
-  if name != 'prefill':
-    said += found.held['KV cache']
+  # makes it, when the last one has gone.
+  said = found.held['sampler copy'] + found.held['KV cache']
+  said += during(found, name)
   assert_close(said, arguments + beside, above=1.4)
 
 
