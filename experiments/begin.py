@@ -46,7 +46,6 @@ def begin(config, learner, checkpoints, questions, counters) -> tuple[Any, int]:
     return restored.state, restored.step
   if config.init_from:
     place = pathlib.Path(config.init_from)
-    require_same_base(place, learner.policy)
     if (place / WARM_START).is_dir():
       place = place / WARM_START
     step, params = checkpoint.restore_params(place, learner.params_template)

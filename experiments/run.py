@@ -48,6 +48,8 @@ def train(
   workdirs.require_same_config(workdir, identity)
   run = assemble(make_recipe, config, seed)
   begin.require_same_base(workdir, run.policy)
+  if config.init_from:
+    begin.require_same_base(pathlib.Path(config.init_from), run.policy)
   records = Records(workdir, config)
   stages = run.phases(
     record=records.traces,
