@@ -38,17 +38,16 @@ _EXAMPLES = 3
 def main(config) -> None:
   """Answers one question, or many until the input ends."""
   del config  # that of the workdir counts
-  if not cli.WORKDIR.value:
-    raise ValueError('--workdir is missing; give the workdir of a run.')
+  workdir = cli.workdir_of_a_run()
   changes = {'evaluation.questions': 1, 'evaluation.final_questions': _EXAMPLES}
   if _CORPUS.value:
-    if not workdirs.read_config(cli.WORKDIR.value)['data']['corpus']:
+    if not workdirs.read_config(workdir)['data']['corpus']:
       raise ValueError(
         '--corpus replaces the corpus of a run over files; this run knows the '
         'words of the generated world only.'
       )
     changes['data.corpus'] = _CORPUS.value
-  run = saved.load(cli.WORKDIR.value, step=_STEP.value, changes=changes, rows=1)
+  run = saved.load(workdir, step=_STEP.value, changes=changes, rows=1)
   corpus = run.data.test[0].corpus if run.data.generated else CORPUS
   if _ASK.value:
     _answer(run, _ASK.value, corpus)

@@ -16,7 +16,7 @@ import jax
 
 from experiments.policy import Policy
 from searchrl_jax import checkpoint
-from searchrl_jax.rollout.fingerprint import fingerprint
+from searchrl_jax import workdir as workdirs
 
 
 @jax.tree_util.register_dataclass
@@ -105,13 +105,12 @@ def require_same_base(workdir: pathlib.Path, policy: Policy) -> None:
 def keep_base(workdir: pathlib.Path, policy: Policy) -> None:
   """Notes which frozen weights the adapters of a workdir belong to."""
   if policy.frozen:
-    noted = json.dumps(_base(policy), indent=2)
-    (workdir / _BASE).write_text(noted + '\n')
+    workdirs.write_json(workdir / _BASE, _base(policy))
 
 
 def _base(policy: Policy) -> dict:
   return {
     'origin': policy.origin,
-    'fingerprint': int(fingerprint(policy.frozen)),
+    'fingerprint': policy.base_fingerprint,
     'scale': policy.model.config.lora.scale,
   }

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import ml_collections
 
-from searchrl_jax.chat import ChatTemplate
+from searchrl_jax.chat import ChatTemplate, opening
 from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.types import Question, Recipe, Status, Trajectory
 
@@ -105,13 +105,10 @@ def require_playable(
   """
   for question in questions:
     _, prompt = recipe.environment.start(question)
-    if template is None:
-      length = len(tokenizer.encode(prompt))
-    else:
-      length = len(template.encode_prompt(tokenizer, prompt))
-    if length >= context:
+    _, ids = opening(tokenizer, template, prompt)
+    if len(ids) >= context:
       raise ValueError(
-        f'the prompt of question {question.id!r} has {length} tokens and '
+        f'the prompt of question {question.id!r} has {len(ids)} tokens and '
         f'rollout.context is {context}; raise it or drop the question.'
       )
     silence = Trajectory(question, 0, prompt, (), (), Status.TURN_LIMIT)

@@ -33,6 +33,18 @@ SEED = flags.DEFINE_integer(
   upper_bound=2**32 - 1,  # keys have no room for more
 )
 
+
+def workdir_of_a_run() -> str:
+  """The workdir that was named, where one must be.
+
+  Raises:
+    ValueError: none was.
+  """
+  if not WORKDIR.value:
+    raise ValueError('--workdir is missing; give the workdir of a run.')
+  return WORKDIR.value
+
+
 # What a person can mend: shown in one line, without a stack of calls.
 _FOR_PEOPLE = (ValueError, TrainingStoppedError, OSError)
 

@@ -45,10 +45,9 @@ ROWS = 128  # trajectories at a time
 def main(config) -> None:
   """Prints one row as JSON."""
   del config  # that of the workdir counts
-  if not cli.WORKDIR.value:
-    raise ValueError('--workdir is missing; give the workdir of a run.')
+  workdir = cli.workdir_of_a_run()
   run = saved.load(
-    cli.WORKDIR.value, step=_STEP.value, changes=_changes(), rows=ROWS
+    workdir, step=_STEP.value, changes=_changes(workdir), rows=ROWS
   )
   questions = getattr(run.data, _SPLIT.value)
   section = run.config.rollout
@@ -65,14 +64,14 @@ def main(config) -> None:
     data_hash=hash_of(questions),
     batch=len(questions),
   )
-  file = metrics.JsonLines(pathlib.Path(cli.WORKDIR.value) / 'evaluate.jsonl')
+  file = metrics.JsonLines(pathlib.Path(workdir) / 'evaluate.jsonl')
   file.append(row)
   file.close()
   shown = {k: v for k, v in metrics.plain(row).items() if k != 'settings'}
   print(json.dumps(shown, indent=2))
 
 
-def _changes() -> dict:
+def _changes(workdir: str) -> dict:
   """What the flags change in the config of the workdir."""
   changes = {}
   if _CORPUS.value:
@@ -83,7 +82,7 @@ def _changes() -> dict:
   # The generated world has as many questions as are asked for; of a file, a
   # run may have evaluated on a part, but here the whole is the default.
   size = 'final_questions' if _SPLIT.value == 'test' else 'questions'
-  from_files = read_config(cli.WORKDIR.value)['data']['questions']
+  from_files = read_config(workdir)['data']['questions']
   if _N.value:
     changes[f'evaluation.{size}'] = _N.value
   elif _QUESTIONS.value or from_files:

@@ -28,17 +28,15 @@ _STEP = flags.DEFINE_string(
 _DTYPE = flags.DEFINE_enum(
   'dtype', None, ['float32', 'bfloat16'], 'As they are where not given.'
 )
-_SMALL = {'evaluation.questions': 1, 'evaluation.final_questions': 1}
 
 
 def main(config: ml_collections.ConfigDict) -> None:
   """Reads, merges, writes."""
   del config  # that of the workdir counts
-  if not cli.WORKDIR.value:
-    raise ValueError('--workdir is missing; give the workdir of a run.')
+  workdir = cli.workdir_of_a_run()
   if not _OUT.value:
     raise ValueError('--out is missing; give the directory to write.')
-  run = saved.load(cli.WORKDIR.value, step=_STEP.value, changes=_SMALL, rows=1)
+  run = saved.restore(workdir, step=_STEP.value, changes={})
   decoder = run.policy.model.config
   params = run.policy.complete(run.params)
   if decoder.lora is not None:
@@ -47,12 +45,17 @@ def main(config: ml_collections.ConfigDict) -> None:
     params = jax.tree.map(lambda x: x.astype(_DTYPE.value), params)
   out = pathlib.Path(_OUT.value)
   ends = {'eos_token_id': sorted(run.tokenizer.eos_ids)}
-  written, beside = 'the weights', {}
+  written, beside = 'the weights', _nothing
   if isinstance(run.tokenizer, PretrainedTokenizer):
-    written += ' and the tokenizer'
-    beside['beside'] = run.tokenizer.save
-  export.export(out, params, run.policy.base.config, token_ids=ends, **beside)
+    written, beside = f'{written} and the tokenizer', run.tokenizer.save
+  export.export(
+    out, params, run.policy.base.config, token_ids=ends, beside=beside
+  )
   print(f'{written} of step {run.step} are in {out}.')
+
+
+def _nothing(directory: pathlib.Path) -> None:
+  """Other tokenizers are made from the config, not read from files."""
 
 
 if __name__ == '__main__':

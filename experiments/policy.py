@@ -26,6 +26,7 @@ from searchrl_jax.model_files import ModelFiles
 from searchrl_jax.models import loading, lora, presets, pretrained
 from searchrl_jax.models.config import DecoderConfig, Lora, Remat
 from searchrl_jax.models.decoder import Model, make_model
+from searchrl_jax.rollout.fingerprint import fingerprint
 from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.training import step
 
@@ -46,6 +47,16 @@ class Named:
   files: ModelFiles | None
   tokenizer_name: str
 
+  @functools.cached_property
+  def weights(self) -> ModelFiles:
+    """The files of the weights. Sought only now: a plan, or a refusal, needs
+    none of them.
+
+    Raises:
+      ValueError: they are missing.
+    """
+    return model_files.find(self.files.name, model_files.WEIGHTS)
+
 
 def read_name(config: ml_collections.ConfigDict) -> Named:
   """Looks up `model.name`; reads its sizes, not its weights.
@@ -65,7 +76,6 @@ def read_name(config: ml_collections.ConfigDict) -> Named:
       f'model.name is {name!r}: no file or directory here, no hub id (as '
       f'"Qwen/Qwen3-0.6B"), and no preset; presets are {known}.'
     )
-  # A plan, or a refusal, needs no weights: they are sought when they are read.
   files = model_files.find(name, (model_files.CONFIG,))
   return Named(pretrained.read_config(files), files, name)
 
@@ -118,17 +128,15 @@ class Policy:
     model: takes `join(frozen, learned)`.
     base: the same decoder without adapters; `model` where there are none.
     learned: shapes of the params that learn, with their shardings.
-    axes: their logical axes.
     frozen: params on the mesh that do not learn; {} where all do.
     join: (frozen, learned) -> params of `model`.
     begin: makes the params that learn, as they are before any training.
-    origin: where frozen weights come from, for people.
+    origin: where frozen weights come from, for people; empty without any.
   """
 
   model: Model
   base: Model
   learned: Any
-  axes: Any
   frozen: Any
   join: step.Join
   begin: Callable[[], Any]
@@ -137,6 +145,11 @@ class Policy:
   def complete(self, learned: Any) -> Any:
     """The params of `model`."""
     return self.join(self.frozen, learned)
+
+  @functools.cached_property
+  def base_fingerprint(self) -> int:
+    """A checksum of the frozen params."""
+    return int(fingerprint(self.frozen))
 
 
 def make_policy(
@@ -152,16 +165,11 @@ def make_policy(
   place = sharding.keep_rows(mesh)
   base = make_model(dataclasses.replace(decoder, lora=None), place)
   model = make_model(decoder, place)
-  shapes, axes = _placed(mesh, base, key)
+  shapes = _placed(mesh, base, key)
   begin = functools.partial(_weights, base, named, shapes, key)
-  origin = f'seed {seed}'
-  if named.files and decoder.lora:
-    origin = _weight_files(named).source
   if decoder.lora is None:
-    return Policy(model, base, shapes, axes, {}, step.all_learn, begin, origin)
-  all_shapes, all_axes = _placed(mesh, model, key)
-  learned, _ = lora.split(all_shapes)
-  adapter_axes, _ = lora.split(all_axes)
+    return Policy(model, base, shapes, {}, step.all_learn, begin, '')
+  learned, _ = lora.split(_placed(mesh, model, key))
   frozen = begin()
 
   def begin_adapters():
@@ -175,11 +183,10 @@ def make_policy(
     model,
     base,
     learned,
-    adapter_axes,
     frozen,
     lora.join,
     begin_adapters,
-    origin,
+    named.weights.source if named.files else f'seed {seed}',
   )
 
 
@@ -187,26 +194,21 @@ def _weights(model: Model, named: Named, shapes: Any, key) -> Any:
   """The weights of the files, or random ones, in their places."""
   if named.files is None:
     return jax.jit(model.init, out_shardings=_shardings(shapes))(key)
-  files = _weight_files(named)
+  files = named.weights
   print(f'reading the weights of {files.name} from {files.source}.')
   return loading.load(
     pretrained.open_weights(files), model.config, _shardings(shapes)
   )
 
 
-def _weight_files(named: Named) -> ModelFiles:
-  return model_files.find(named.files.name, model_files.WEIGHTS)
-
-
-def _placed(mesh: Mesh, model: Model, key) -> tuple[Any, Any]:
-  """Shapes of a model's params with their shardings, and their axes."""
+def _placed(mesh: Mesh, model: Model, key) -> Any:
+  """Shapes of a model's params, with their shardings."""
   shapes = jax.eval_shape(model.init, key)
-  axes = model.axes(shapes)
   return jax.tree.map(
     lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
     shapes,
-    sharding.param_shardings(mesh, shapes, axes),
-  ), axes
+    sharding.param_shardings(mesh, shapes, model.axes(shapes)),
+  )
 
 
 def _shardings(shapes: Any) -> Any:

@@ -24,23 +24,32 @@ NEWEST, BEST = 'newest', 'best'
 
 
 @dataclasses.dataclass(frozen=True)
+class Restored:
+  """The weights of a workdir, and what they are the weights of."""
+
+  config: ml_collections.ConfigDict
+  identity: dict
+  step: int
+  named: policies.Named
+  tokenizer: Tokenizer
+  mesh: Any
+  policy: policies.Policy
+  params: Any  # those that learn
+
+
+@dataclasses.dataclass(frozen=True)
 class Saved:
   """What is needed to play."""
 
   config: ml_collections.ConfigDict
   identity: dict
   step: int
-  policy: policies.Policy
-  params: Any  # those that learn
-  tokenizer: Tokenizer
   recipe: Recipe
   player: Player
   data: Data
 
 
-def load(
-  workdir: str, *, step: str, changes: dict[str, Any], rows: int
-) -> Saved:
+def restore(workdir: str, *, step: str, changes: dict[str, Any]) -> Restored:
   """Reads the config and the weights of a workdir.
 
   Args:
@@ -48,7 +57,6 @@ def load(
     step: a number, `newest`, `best` by the quick evaluation, or `warm_start`,
       the weights that experience began with.
     changes: dotted config keys to change, such as `data.corpus`.
-    rows: trajectories played at a time.
 
   Raises:
     ValueError: no such workdir, or no checkpoint of that step in it.
@@ -69,37 +77,50 @@ def load(
     config.mesh.update(fsdp=1, tensor=1)
   named = policies.read_name(config)
   tokenizer = parts.make_tokenizer(config, named)
-  recipe = _recipe(identity['experiment'], config, tokenizer)
-  data = make_data(config, identity['seed'])
+  decoder = policies.make_decoder(config, named, tokenizer)
   mesh = parts.make_mesh(config)
-  policy = policies.make_policy(
-    policies.make_decoder(config, named, tokenizer),
-    named,
-    mesh,
-    identity['seed'],
-  )
-  begin.require_same_base(pathlib.Path(workdir), policy)
+  policy = policies.make_policy(decoder, named, mesh, identity['seed'])
   place = pathlib.Path(workdir)
+  begin.require_same_base(place, policy)
   if step == WARM_START:
     place, step = place / WARM_START, NEWEST
   number, params = checkpoint.restore_params(
     place, policy.learned, step=_number(workdir, step)
   )
+  return Restored(
+    config, identity, number, named, tokenizer, mesh, policy, params
+  )
+
+
+def load(
+  workdir: str, *, step: str, changes: dict[str, Any], rows: int
+) -> Saved:
+  """As `restore`, with everything that is needed to play.
+
+  Args:
+    workdir, step, changes: as for `restore`.
+    rows: trajectories played at a time.
+
+  Raises:
+    ValueError: as `restore`; or there is no such experiment, or no such data.
+  """
+  run = restore(workdir, step=step, changes=changes)
+  config, seed = run.config, run.identity['seed']
+  recipe = _recipe(run.identity['experiment'], config, run.tokenizer)
+  data = make_data(config, seed)
   player = parts.make_player(
     config,
-    policy,
+    run.policy,
     recipe.environment,
-    tokenizer,
-    parts.make_template(config, named, tokenizer),
+    run.tokenizer,
+    parts.make_template(config, run.named, run.tokenizer),
     data.resolve,
-    mesh,
-    seed=identity['seed'],
+    run.mesh,
+    seed=seed,
     rows=rows,
   )
-  player.load(params)
-  return Saved(
-    config, identity, number, policy, params, tokenizer, recipe, player, data
-  )
+  player.load(run.params)
+  return Saved(config, run.identity, run.step, recipe, player, data)
 
 
 def _recipe(experiment: str, config, tokenizer) -> Recipe:

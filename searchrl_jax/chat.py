@@ -206,3 +206,15 @@ class ChatTemplate:
     after = whole.partition(_MARK)[2].lstrip()
     ends = [special for special in special_texts if after.startswith(special)]
     return max(ends, key=len, default=None)
+
+
+def opening(
+  tokenizer: Tokenizer, template: ChatTemplate | None, text: str
+) -> tuple[str, list[int]]:
+  """What a context begins with, as text and as ids.
+
+  A template makes `text` a first user message; without one it stands alone.
+  """
+  if template is None:
+    return text, tokenizer.encode(text)
+  return template.prompt(text), template.encode_prompt(tokenizer, text)

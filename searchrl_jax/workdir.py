@@ -15,10 +15,15 @@ def write_config(workdir: str | os.PathLike, config: Mapping[str, Any]) -> None:
   """Writes `config.json`, whole or not at all."""
   workdir = pathlib.Path(workdir)
   workdir.mkdir(parents=True, exist_ok=True)
-  beside = workdir / 'config.json.new'
-  text = json.dumps(as_json(config), indent=2, sort_keys=True)
+  write_json(workdir / 'config.json', config)
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+  """Writes a value as JSON, whole or not at all."""
+  beside = path.with_name(f'{path.name}.new')
+  text = json.dumps(as_json(value), indent=2, sort_keys=True)
   beside.write_text(text + '\n')
-  os.replace(beside, workdir / 'config.json')
+  os.replace(beside, path)
 
 
 def read_config(workdir: str | os.PathLike) -> dict:

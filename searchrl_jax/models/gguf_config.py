@@ -9,8 +9,6 @@ besides the embedding, or factors for rotary frequencies.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from searchrl_jax.gguf_file import GgufFile
@@ -20,7 +18,7 @@ from searchrl_jax.models.config import (
   Llama3Scaling,
   YarnScaling,
 )
-from searchrl_jax.models.rope import inverse_frequencies
+from searchrl_jax.models.rope import inverse_frequencies, yarn_attention_factor
 
 EMBEDDING, HEAD = 'token_embd.weight', 'output.weight'
 # What each rotary frequency is divided by: part of the config, no weight.
@@ -149,14 +147,15 @@ def _scaling(file, keys, head_width, base):
   if kind == 'linear':
     return LinearScaling(factor)
   # A stated factor is the published config's, and replaces the formula's.
-  formula = 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0
-  attention = keys.number('rope.scaling.yarn_attn_factor', formula)
+  attention = keys.number(
+    'rope.scaling.yarn_attn_factor', yarn_attention_factor(factor)
+  )
   return YarnScaling(
     factor=factor,
     original_context=keys.number('rope.scaling.original_context_length'),
     attention_factor=attention * keys.number('rope.scaling.attn_factor', 1.0),
-    beta_fast=keys.number('rope.scaling.yarn_beta_fast', 32.0),
-    beta_slow=keys.number('rope.scaling.yarn_beta_slow', 1.0),
+    beta_fast=keys.number('rope.scaling.yarn_beta_fast', YarnScaling.beta_fast),
+    beta_slow=keys.number('rope.scaling.yarn_beta_slow', YarnScaling.beta_slow),
   )
 
 

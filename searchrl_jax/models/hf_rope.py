@@ -23,10 +23,11 @@ from searchrl_jax.models.config import (
   RopeScaling,
   YarnScaling,
 )
+from searchrl_jax.models.rope import yarn_attention_factor
 
 FORMS = ('rope_scaling', 'rope_parameters')
 # What `transformers` assumes where a file is silent.
-_BASE, _BETA_FAST, _BETA_SLOW = 10_000.0, 32.0, 1.0
+_BASE = 10_000.0
 
 
 def read(raw: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
@@ -146,24 +147,21 @@ def _yarn(name, form, raw):
   if form.get('attention_factor') is not None:
     warmth = _number(form, 'attention_factor', name)
   elif form.get('mscale') and form.get('mscale_all_dim'):
-    warmth = _warmth(factor, _number(form, 'mscale', name)) / _warmth(
-      factor, _number(form, 'mscale_all_dim', name)
+    part, whole = (
+      yarn_attention_factor(factor, _number(form, key, name))
+      for key in ('mscale', 'mscale_all_dim')
     )
+    warmth = part / whole
   else:
-    warmth = _warmth(factor, 1.0)
+    warmth = yarn_attention_factor(factor)
   return YarnScaling(
     factor=factor,
     original_context=original,
     attention_factor=warmth,
-    beta_fast=float(form.get('beta_fast') or _BETA_FAST),
-    beta_slow=float(form.get('beta_slow') or _BETA_SLOW),
+    beta_fast=float(form.get('beta_fast') or YarnScaling.beta_fast),
+    beta_slow=float(form.get('beta_slow') or YarnScaling.beta_slow),
     truncate=bool(form.get('truncate', True)),
   )
-
-
-def _warmth(factor, scale):
-  """sqrt(1 / t) = .1 scale ln(factor) + 1 (arXiv:2309.00071, eq. 22)."""
-  return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
 
 
 def _original_context(name, form, raw):

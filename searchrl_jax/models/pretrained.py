@@ -6,7 +6,7 @@ import json
 
 from searchrl_jax.gguf_file import GgufFile
 from searchrl_jax.model_files import CONFIG, Kind, ModelFiles
-from searchrl_jax.models import gguf_weights, hf_config
+from searchrl_jax.models import gguf_config, gguf_weights, hf_config
 from searchrl_jax.models.config import DecoderConfig
 from searchrl_jax.models.loading import WeightSource
 from searchrl_jax.models.safetensors_files import SafetensorsFiles
@@ -19,7 +19,7 @@ def read_config(files: ModelFiles) -> DecoderConfig:
     ValueError: no config, or one of no known family.
   """
   if files.kind is Kind.GGUF:
-    return gguf_weights.config_of(GgufFile(files.path))
+    return gguf_config.config_of(GgufFile(files.path))
   path = files.path / CONFIG
   try:
     raw = json.loads(path.read_text(encoding='utf-8'))

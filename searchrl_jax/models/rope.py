@@ -55,6 +55,11 @@ def attention_factor(scaling: RopeScaling | None) -> float:
       return 1.0
 
 
+def yarn_attention_factor(factor: float, scale: float = 1.0) -> float:
+  """sqrt(1 / t) = .1 scale ln(factor) + 1 (arXiv:2309.00071, eq. 22)."""
+  return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
 def rotation(positions, frequencies, factor: float):
   """Cosines and sines of the rotary angles, `[..., H / 2]`, float32.
 

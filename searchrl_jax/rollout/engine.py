@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from searchrl_jax.chat import ChatTemplate
+from searchrl_jax import chat
 from searchrl_jax.rollout.policy import Asked, Policy, Said
 from searchrl_jax.rollout.stops import cut
 from searchrl_jax.tokenizer import Tokenizer
@@ -120,7 +120,7 @@ def rollout(
   *,
   group: int,
   limits: Limits,
-  template: ChatTemplate | None = None,
+  template: chat.ChatTemplate | None = None,
   watch: Callable[[Question, int, Turn], None] | None = None,
 ) -> Groups:
   """Plays every question `group` times.
@@ -148,7 +148,7 @@ def rollout(
     for g in range(group):
       state, text = environment.start(question)
       if g == 0:
-        prompt, ids = _prompt(tokenizer, template, text)
+        prompt, ids = chat.opening(tokenizer, template, text)
         _require_room(ids, question, limits)
         prompts.append(ids)
       row = _Row()
@@ -164,13 +164,6 @@ def rollout(
         watch(episode.question, episode.rollout, episode.turns[-1])
   done = [episode.freeze() for episode in episodes]
   return [done[i : i + group] for i in range(0, len(done), group)]
-
-
-def _prompt(tokenizer, template, text):
-  """What a context begins with, as text and as ids."""
-  if template is None:
-    return text, tokenizer.encode(text)
-  return template.prompt(text), template.encode_prompt(tokenizer, text)
 
 
 def _require_room(ids, question, limits):
@@ -216,7 +209,7 @@ def _tick(policy, environment, living, resolve, tokenizer, limits, template):
         episode.rows[-1].give(ids)
         append[episode.row] = ids
     else:
-      prompt, ids = _prompt(tokenizer, template, reply.prompt)
+      prompt, ids = chat.opening(tokenizer, template, reply.prompt)
       if _fits(episode, len(ids), limits):
         text = prompt
         episode.rows.append(_Row())

@@ -115,6 +115,17 @@ def weights(folder):
   return {name: source.read(name) for name in source.names_in_order()}
 
 
+def moved_by(start, workdir, published, out):
+  """Exports a workdir; names the weights that are no longer as published."""
+  ended = start('export', f'--workdir={workdir}', f'--out={out}')
+  assert ended.code == 0, ended.err
+  assert str(out) in ended.out
+  before, after = weights(published), weights(out)
+  assert before.keys() == after.keys()
+  moved = {k for k in before if not np.array_equal(before[k], after[k])}
+  return moved, set(before)
+
+
 def rows(workdir, name):
   return list(metrics.read_rows(workdir / name))
 
@@ -143,13 +154,8 @@ def test_what_was_learned_is_exported_with_its_tokenizer(
   start, trained, published, tmp_path
 ):
   out = tmp_path / 'out'
-  ended = start('export', f'--workdir={trained}', f'--out={out}')
-  assert ended.code == 0, ended.err
-  assert str(out) in ended.out
-  before, after = weights(published), weights(out)
-  assert before.keys() == after.keys()
-  moved = [k for k in before if not np.array_equal(before[k], after[k])]
-  assert len(moved) > len(before) // 2  # a bias of k has no gradient
+  moved, whole = moved_by(start, trained, published, out)
+  assert len(moved) > len(whole) // 2  # a bias of k has no gradient
   config = transformers.AutoConfig.from_pretrained(out)
   assert (config.model_type, config.vocab_size) == ('qwen2', 320)
   tokenizer = transformers.AutoTokenizer.from_pretrained(out)
@@ -206,12 +212,7 @@ def test_the_sampler_follows_the_adapters(adapted):
 def test_exported_adapters_are_merged_into_their_matrices(
   start, adapted, published, tmp_path
 ):
-  out = tmp_path / 'out'
-  ended = start('export', f'--workdir={adapted}', f'--out={out}')
-  assert ended.code == 0, ended.err
-  before, after = weights(published), weights(out)
-  assert before.keys() == after.keys()
-  moved = {k for k in before if not np.array_equal(before[k], after[k])}
+  moved, _ = moved_by(start, adapted, published, tmp_path / 'out')
   assert {name.split('.')[-2] for name in moved} == {
     'q_proj',
     'v_proj',
