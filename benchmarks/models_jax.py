@@ -13,7 +13,7 @@ import numpy as np
 
 from searchrl_jax import packing, sharding
 from searchrl_jax.models import decoder, lora
-from searchrl_jax.models.config import Lora
+from searchrl_jax.models.config import Lora, Remat
 from searchrl_jax.rollout.model_policy import ModelPolicy
 from searchrl_jax.rollout.policy import Asked
 from searchrl_jax.training import losses, optimizer, state, step
@@ -75,18 +75,20 @@ def decode(sizes):
   return measure
 
 
-def update(sizes, *, bfloat16: bool, adapters: bool):
+def update(sizes, *, bfloat16: bool, adapters: bool, remat: Remat):
   """Gradients and AdamW as a run makes them; returns what measures an update.
 
   Args:
     sizes: of `benchmarks.models`.
     bfloat16: of the forward and backward pass; weights stay float32.
     adapters: only LoRA learns, on every matrix, with its default rank.
+    remat: what the backward pass makes again.
   """
   config = dataclasses.replace(
     sizes.decoder,
     compute_dtype=jnp.bfloat16 if bfloat16 else jnp.float32,
     lora=Lora() if adapters else None,
+    remat=remat,
   )
   model = decoder.make_model(config)
   params = model.init(jax.random.key(0))

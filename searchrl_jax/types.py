@@ -334,8 +334,11 @@ class Scores:
   """Raw numbers of finished trajectories, padded to the longest.
 
   `valid` is false only where a trajectory has no trustworthy outcome.
-  `judged` is false where a turn's signals carry no verdict. `signals` are
-  documented by the credit function that reads them.
+  `judged` is false where a turn's signals carry no verdict. `signals` and
+  `facts` are documented by the credit function that reads them. The facts of
+  a question's G rollouts stand side by side on one axis, M:
+
+    rollout  0 0 1 1 1 3 . .     turn  1 3 1 1 5 1 . .     mask  1 1 1 1 1 1 0 0
   """
 
   outcome: Any  # [B, G] float32
@@ -344,6 +347,8 @@ class Scores:
   kind: Any  # [B, G, S] int32, a Kind
   judged: Any  # [B, G, S] bool
   signals: Mapping[str, Any]  # name -> [B, G, S] float32
+  # name -> [B, M, ...]; empty where a method has no facts
+  facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @_pytree
@@ -389,6 +394,28 @@ Credit = Callable[[Scores], Any]  # -> advantage_BGS, pure
 
 
 @dataclasses.dataclass(frozen=True)
+class Explanation:
+  """What a method can say of a step's credit, for logs and traces.
+
+  `notes[b][g][t]` is a JSON-able mapping for turn t, empty where there is
+  nothing to say.
+  """
+
+  metrics: Mapping[str, float | None]
+  notes: Sequence[Sequence[Sequence[Mapping[str, Any]]]]
+
+
+Explain = Callable[[Groups, Scores], Explanation]
+
+
+def unexplained(groups: Groups, scores: Scores) -> Explanation:
+  """Of a method whose scores and advantages say it all."""
+  del scores
+  notes = [[[{} for _ in one.turns] for one in group] for group in groups]
+  return Explanation({}, notes)
+
+
+@dataclasses.dataclass(frozen=True)
 class Lesson:
   """A supply of demonstrations: an expert played through an environment.
 
@@ -409,3 +436,4 @@ class Recipe:
   environment: Environment  # grammar; knows no retrieval
   score: Score  # groups -> raw numbers
   credit: Credit  # raw numbers -> turn advantages; pure
+  explain: Explain = unexplained  # what logs and traces add

@@ -109,9 +109,6 @@ def _attend(q, k, v, mask):
 def _matmul(weights, v):
   """`[N, K, G, T, C]` x `[N, K, C, H]` -> `[N, K, G, T, H]`, float32."""
   shape = weights.shape
-  if shape[3] == 1:  # one query: a product per group member is faster on CPU
-    mixed = [matmul(weights[:, :, g], v) for g in range(shape[2])]
-    return jnp.stack(mixed, axis=2)
   flat = weights.reshape(*shape[:2], -1, shape[-1])
   mixed = matmul(flat, v)
   return mixed.reshape(*shape[:-1], -1)
