@@ -7,11 +7,16 @@ functions read text, as the published rules do, for comparisons with them.
 """
 
 import re
+from collections.abc import Callable
 
 from searchrl_jax import types
 from searchrl_jax.rewards import answers
 
+# Whether a trajectory keeps to the form of its environment.
+Formed = Callable[[types.Trajectory], bool]
+
 _LEGAL = (types.Kind.SEARCH, types.Kind.ANSWER)
+_NO_ACTION = (types.Kind.NONE, types.Kind.INVALID)
 
 _ANSWER = re.compile(r'<answer>(.*?)</answer>', re.DOTALL)
 _INFORMATION = re.compile(r'<information>(.*?)</information>', re.DOTALL)
@@ -45,6 +50,16 @@ def well_formed(trajectory: types.Trajectory) -> bool:
   return trajectory.answer is not None and all(
     action.kind in _LEGAL and bool(action.arguments.get('thought'))
     for action in actions
+  )
+
+
+def legal(trajectory: types.Trajectory) -> bool:
+  """Whether every turn is a legal action of any kind, the last an answer.
+
+  The form of an environment that asks for no thoughts, such as FactAgent's.
+  """
+  return trajectory.answer is not None and all(
+    turn.action.kind not in _NO_ACTION for turn in trajectory.turns
   )
 
 

@@ -10,18 +10,25 @@ from searchrl_jax.rewards import answers, format
 Measures = dict[str, float | None]
 
 
-def measure(groups: types.Groups, scores: types.Scores) -> Measures:
+def measure(
+  groups: types.Groups,
+  scores: types.Scores,
+  *,
+  formed: format.Formed = format.well_formed,
+) -> Measures:
   """Averages over all trajectories of a batch.
 
   Args:
     groups: B groups of G trajectories.
     scores: of these groups; without a judge's signals where there was none.
+    formed: whether a trajectory keeps to the form of its environment.
 
   Returns:
     By name, None where a number is not defined:
       reward: mean outcome of the valid trajectories.
       invalid_fraction: share of trajectories without a trustworthy outcome.
-      em, f1, containment: agreement of the final answer with the gold.
+      em, f1, containment: agreement of the final answer with the gold,
+        whatever was rewarded or counted as a success.
       answered: share that ended by an answer.
       searches: search turns of a trajectory.
       useless_searches_per_success: see `useless_searches`.
@@ -29,7 +36,7 @@ def measure(groups: types.Groups, scores: types.Scores) -> Measures:
       repeated_queries: search turns of a trajectory whose query, normalised,
         an earlier turn had asked.
       clipped_fraction: share cut by a length limit.
-      format_rate: share that is well-formed.
+      format_rate: share that is `formed`.
   """
   trajectories = [one for group in groups for one in group]
 
@@ -46,7 +53,7 @@ def measure(groups: types.Groups, scores: types.Scores) -> Measures:
   return {
     'reward': float(outcome_BG[valid_BG].mean()) if valid_BG.any() else None,
     'invalid_fraction': float(1 - valid_BG.mean()),
-    'em': float(np.mean(scores.success)),
+    'em': agreement(answers.exact_match),
     'f1': agreement(answers.f1),
     'containment': agreement(answers.contains),
     'answered': mean(lambda one: one.answer is not None),
@@ -58,7 +65,7 @@ def measure(groups: types.Groups, scores: types.Scores) -> Measures:
       lambda one: len(_queries(one)) - len(set(_queries(one)))
     ),
     'clipped_fraction': mean(lambda one: one.clipped),
-    'format_rate': mean(format.well_formed),
+    'format_rate': mean(formed),
   }
 
 

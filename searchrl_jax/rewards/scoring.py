@@ -7,15 +7,18 @@ turns says. Success is decided here, once.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from searchrl_jax import types
-from searchrl_jax.rewards import answers, format, judge
+from searchrl_jax.rewards import answers, facts, format, judge
 
 # The outcome reward of a trajectory; NaN where none can be trusted.
 Outcome = Callable[[types.Trajectory], float]
+# Whether a trajectory counts as a success.
+Success = Callable[[types.Trajectory], bool]
 
 
 def exact(trajectory: types.Trajectory) -> float:
@@ -30,13 +33,30 @@ def token_f1(trajectory: types.Trajectory) -> float:
   )
 
 
-def with_format(outcome: Outcome, weight: float) -> Outcome:
-  """An outcome plus `weight` where the trajectory is well-formed."""
+def with_format(
+  outcome: Outcome, weight: float, formed: format.Formed = format.well_formed
+) -> Outcome:
+  """An outcome plus `weight` where the trajectory is `formed`."""
 
-  def formed(trajectory: types.Trajectory) -> float:
-    return outcome(trajectory) + weight * format.well_formed(trajectory)
+  def with_weight(trajectory: types.Trajectory) -> float:
+    return outcome(trajectory) + weight * formed(trajectory)
 
-  return formed
+  return with_weight
+
+
+def empty_store_fails(outcome: Outcome, extract: facts.Extract) -> Outcome:
+  """An outcome that is 0 where the trajectory answers but told no fact.
+
+  FactAgent's rule: an answer must be read off the store. An outcome that
+  cannot be trusted stays so.
+  """
+
+  def with_store(trajectory: types.Trajectory) -> float:
+    value = outcome(trajectory)
+    guessed = trajectory.answer is not None and not any(extract(trajectory))
+    return 0.0 if guessed and math.isfinite(value) else value
+
+  return with_store
 
 
 def succeeded(trajectory: types.Trajectory) -> bool:
@@ -49,8 +69,29 @@ def succeeded(trajectory: types.Trajectory) -> bool:
   )
 
 
+def success_by_f1(threshold: float) -> Success:
+  """Success: the words of the answer agree with F1 of at least `threshold`.
+
+  Raises:
+    ValueError: where no answer, or every one, would be a success.
+  """
+  if not 0 < threshold <= 1:
+    raise ValueError(
+      f'the F1 that makes a success must be in (0, 1], not {threshold}'
+    )
+
+  def close(trajectory: types.Trajectory) -> bool:
+    return token_f1(trajectory) >= threshold
+
+  return close
+
+
 def score_outcomes(
-  groups: types.Groups, *, max_turns: int, outcome: Outcome = exact
+  groups: types.Groups,
+  *,
+  max_turns: int,
+  outcome: Outcome = exact,
+  success: Success = succeeded,
 ) -> types.Scores:
   """Scores without judgements: outcomes, successes, and what turns were.
 
@@ -59,6 +100,7 @@ def score_outcomes(
     max_turns: S, the most turns a trajectory may have, its last one included.
       It is no measured maximum, so that shapes do not change between steps.
     outcome: the reward of a trajectory.
+    success: whether it counts as a success, decided apart from the reward.
 
   Returns:
     Scores on the host, `[B, G]` and `[B, G, S]`, with no signals. A
@@ -71,7 +113,7 @@ def score_outcomes(
   outcome_BG = np.array(
     [[outcome(one) for one in group] for group in groups], np.float32
   )
-  success_BG = np.array([[succeeded(one) for one in group] for group in groups])
+  success_BG = np.array([[success(one) for one in group] for group in groups])
   valid_BG = np.isfinite(outcome_BG)
   kind_BGS = _kinds(groups, max_turns)
   return types.Scores(
