@@ -42,6 +42,38 @@ def test_our_rule(texts, expected):
   assert format.well_formed(trajectory(*texts)) is expected
 
 
+SEARCHES, TELLS, ANSWERS = (
+  (types.Kind.SEARCH, {'query': 'q'}),
+  (types.Kind.ASSERT, {'triples': [['a', 'b', 'c']]}),
+  (types.Kind.ANSWER, {'answer': 'Rome'}),
+)
+
+
+@pytest.mark.parametrize(
+  ('actions', 'expected'),
+  [
+    ((SEARCHES, TELLS, ANSWERS), True),
+    ((ANSWERS,), True),  # no thought is asked for
+    ((SEARCHES, TELLS), False),
+    ((SEARCHES, (types.Kind.INVALID, {'why': 'w'}), ANSWERS), False),
+    (((types.Kind.NONE, {}), ANSWERS), False),
+    ((), False),
+  ],
+)
+def test_legal_asks_for_actions_only(actions, expected):
+  span = types.Span(0, 0, 1)
+  turns = tuple(
+    types.Turn(types.Action(*action), '', '', (), span, 0.0)
+    for action in actions
+  )
+  question = types.Question('q', 'Where?', ('Rome',))
+  status = types.Status.ANSWERED
+  one = types.Trajectory(question, 0, PROMPT, turns, (), status)
+  assert format.legal(one) is expected
+  # Without thoughts the rule of Search-R1 refuses them all.
+  assert not format.well_formed(one)
+
+
 def test_the_rule_of_search_r1_wants_two_answer_elements():
   def em(prompt, response):
     return format.search_r1_em(prompt=prompt, response=response, gold='Rome')

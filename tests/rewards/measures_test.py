@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from searchrl_jax import types
-from searchrl_jax.rewards import measures, scoring
+from searchrl_jax.rewards import format, measures, scoring
 
 SEARCH, ANSWER, INVALID = (
   types.Kind.SEARCH,
@@ -114,3 +114,27 @@ def test_without_success_the_number_is_not_defined():
 def test_without_a_valid_outcome_there_is_no_reward():
   none = dataclasses.replace(SCORES, valid=np.zeros((2, 2), bool))
   assert measures.measure(GROUPS, none)['reward'] is None
+
+
+def test_em_is_exact_match_whatever_counts_as_a_success():
+  half = scoring.success_by_f1(0.5)
+  scores = scoring.score_outcomes(GROUPS, max_turns=4, success=half)
+  assert scores.success.mean() == 3 / 4  # "Rome or Oslo" is one now
+  numbers = measures.measure(GROUPS, scores)
+  assert numbers == measures.measure(GROUPS, SCORES)
+  assert numbers['em'] == 2 / 4
+
+
+def test_form_is_the_environments_own():
+  silent = types.Turn(
+    types.Action(ANSWER, {'answer': 'Rome'}),
+    *('', '', (), types.Span(0, 0, 1), 0.0),
+  )
+  groups = [[trajectory(silent), GROUPS[1][1]]]
+  scores = scoring.score_outcomes(groups, max_turns=4)
+  rates = [
+    measures.measure(groups, scores, formed=formed)['format_rate']
+    for formed in (format.well_formed, format.legal)
+  ]
+  assert rates == [0, 1 / 2]
+  assert measures.measure(groups, scores)['format_rate'] == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from searchrl_jax import types
-from searchrl_jax.rewards import judge, measures, scoring
+from searchrl_jax.rewards import facts, format, judge, measures, scoring
 
 SEARCH, ANSWER, INVALID = (
   types.Kind.SEARCH,
@@ -111,6 +111,72 @@ def test_an_outcome_that_is_no_number_is_invalid_and_not_zero():
   assert np.isfinite(scores.outcome).all()
   numbers = measures.measure([group], scores)
   assert numbers['reward'] == 1 and numbers['invalid_fraction'] == 0.5
+
+
+def outcomes(rule, *trajectories):
+  return [rule(one) for one in trajectories]
+
+
+def test_form_is_the_environments_own():
+  group = [trajectory(answer(thought='')), trajectory(answer('Oslo'))]
+  thoughts = scoring.with_format(scoring.exact, 0.5)
+  assert outcomes(thoughts, *group) == [1, 0.5]
+  actions = scoring.with_format(scoring.exact, 0.5, format.legal)
+  assert outcomes(actions, *group) == [1.5, 0.5]
+
+
+def test_an_answer_from_an_empty_store_is_worth_nothing():
+  fact = types.Action(types.Kind.ASSERT, {'triples': [['a', 'b', 'c']]})
+  told = types.Turn(fact, '', '', (), types.Span(0, 0, 1), 0.0)
+  nothing = types.Action(types.Kind.ASSERT, {'triples': []})
+  empty = types.Turn(nothing, '', '', (), types.Span(0, 0, 1), 0.0)
+  group = [
+    trajectory(told, answer()),
+    trajectory(told, search(), answer('Rome or Oslo')),
+    trajectory(answer()),
+    trajectory(search(), empty, answer('Rome or Oslo')),
+  ]
+  assert outcomes(scoring.token_f1, *group) == [1, 0.5, 1, 0.5]
+  rule = scoring.empty_store_fails(scoring.token_f1, facts.asserted)
+  assert outcomes(rule, *group) == [1, 0.5, 0, 0]
+  # The weight for form counts within it, and is lost with the rest.
+  formed = scoring.with_format(scoring.exact, 0.25, format.legal)
+  rule = scoring.empty_store_fails(formed, facts.asserted)
+  assert outcomes(rule, *group) == [1.25, 0.25, 0, 0]
+
+
+def test_the_empty_store_rule_speaks_of_answers_that_can_be_scored():
+  cut = trajectory(search(), status=LIMIT)
+  rule = scoring.empty_store_fails(lambda one: 0.25, facts.asserted)
+  assert rule(cut) == 0.25  # it gave no answer
+  unknown = scoring.empty_store_fails(lambda one: math.nan, facts.asserted)
+  assert math.isnan(unknown(trajectory(answer())))
+
+
+def test_success_may_be_an_f1_while_the_reward_is_another():
+  # "Rome or Oslo" has F1 2 * 1 / (3 + 1) = 1/2, "Rome Italy" 2/3.
+  group = [
+    trajectory(answer('Rome or Oslo')),
+    trajectory(answer('Rome Italy')),
+    trajectory(answer()),
+    trajectory(search(), status=LIMIT),
+  ]
+
+  def successes(success):
+    scores = scoring.score_outcomes([group], max_turns=1, success=success)
+    np.testing.assert_array_equal(scores.outcome, [[0, 0, 1, 0]])
+    return scores.success.tolist()
+
+  assert successes(scoring.succeeded) == [[False, False, True, False]]
+  assert successes(scoring.success_by_f1(0.5)) == [[True, True, True, False]]
+  assert successes(scoring.success_by_f1(0.6)) == [[False, True, True, False]]
+  assert successes(scoring.success_by_f1(1)) == [[False, False, True, False]]
+
+
+@pytest.mark.parametrize('threshold', [0, -0.5, 1.1, math.nan])
+def test_a_threshold_that_decides_nothing_is_refused(threshold):
+  with pytest.raises(ValueError, match=r'must be in \(0, 1\]'):
+    scoring.success_by_f1(threshold)
 
 
 def test_verdicts_land_on_their_turns():
