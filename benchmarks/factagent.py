@@ -35,6 +35,9 @@ from searchrl_jax.credit import factagent
 from searchrl_jax.rewards.ngrams import NgramEmbedding
 
 _THRESHOLD, _RELATION_THRESHOLD = 0.85, 0.6
+# NumPy's threads spin for a while after a product, on cores that the next
+# contestant needs.
+_REST_SECONDS = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +154,7 @@ def _timed(contestants, rounds: int) -> dict[str, dict[str, float]]:
   seconds = {name: [] for name in contestants}
   for _ in range(rounds + 1):
     for name, run in contestants.items():
+      time.sleep(_REST_SECONDS)
       began = time.perf_counter()
       jax.block_until_ready(run())
       seconds[name].append(time.perf_counter() - began)
