@@ -241,10 +241,13 @@ def test_every_text_is_embedded_once():
 
 
 def test_without_any_fact_the_shapes_are_the_same():
-  embed = ngrams.NgramEmbedding(width=5)
-  arrays = facts_of([trajectory(answer()), trajectory()], embed=embed)
-  assert arrays['embedding'].shape == arrays['relation'].shape == (1, 6, 5)
-  assert not any(array.any() for array in arrays.values())
+  groups = [trajectory(answer()), trajectory()]
+  # The first has no vector of no text, so it must be asked for one.
+  for embed, width in ((Letters(), 2), (ngrams.NgramEmbedding(width=5), 5)):
+    arrays = facts_of(groups, embed=embed)
+    shape = (1, 6, width)
+    assert arrays['embedding'].shape == arrays['relation'].shape == shape
+    assert not any(array.any() for array in arrays.values())
 
 
 def test_errors_say_what_to_do():
