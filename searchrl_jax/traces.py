@@ -11,13 +11,14 @@ token rows:
               "evidence": [{source, text, documents}], "span": {row, start,
               stop}, "seconds", "clipped", "failures",
               "signals": {name: value}, "contribution": 1.0,
-              "advantage": 1.0972}, ...],
+              "notes": {name: anything}, "advantage": 1.0972}, ...],
    "scores": {"outcome": 1.0, "success": true, "valid": true},
    "sampled_tokens": 31, "given_tokens": 122}
 
 `signals` is empty where a turn was not judged; `contribution`, the product of
-CW-GRPO's two signals, stands only where both do. A number that is not finite
-is null. The rule for interrupted last lines is that of `metrics.py`.
+CW-GRPO's two signals, stands only where both do. `notes` is what the method
+says of the turn's credit (`types.Explanation`), often nothing. A number that is
+not finite is null. The rule for interrupted last lines is that of `metrics.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,10 @@ USEFUL, CORRECT = 'retrieval_useful', 'reasoning_correct'
 class Trace:
   """A line read back: a trajectory without token rows, and its numbers.
 
-  `advantages`, `signals` and `contributions` have one entry a turn. None
-  stands where a number was not finite or not there; `signals` are empty
-  where the turn was not judged.
+  `advantages`, `signals`, `contributions` and `notes` have one entry a turn.
+  None stands where a number was not finite or not there; `signals` are empty
+  where the turn was not judged, `notes` where there was nothing to say or the
+  file was written before there were notes.
   """
 
   step: int
@@ -56,6 +58,7 @@ class Trace:
   advantages: tuple[float | None, ...]
   signals: tuple[Mapping[str, float | None], ...]
   contributions: tuple[float | None, ...]
+  notes: tuple[Mapping[str, Any], ...]
 
 
 def write(
@@ -66,6 +69,7 @@ def write(
   groups: types.Groups,
   scores: types.Scores,
   advantage_BGS: Any,
+  notes: Sequence[Sequence[Sequence[Mapping[str, Any]]]],
 ) -> None:
   """Appends one line per trajectory, groups and rollouts in order.
 
@@ -76,9 +80,11 @@ def write(
     groups: B groups of G finished trajectories.
     scores: their raw numbers, [B, G] and [B, G, S].
     advantage_BGS: what each turn received; NaN where there is no such thing.
+    notes: `types.Explanation.notes`: `notes[b][g][t]` says more of a turn.
+      Like the arrays, they may be of more groups than are written.
 
   Raises:
-    ValueError: the groups do not fit the arrays.
+    ValueError: the groups do not fit the arrays or the notes.
   """
   advantage_BGS = np.asarray(advantage_BGS)
   # Fetched once: indexing device arrays number by number would be slow.
@@ -92,13 +98,7 @@ def write(
   )
   for b, group in enumerate(groups):
     for g, trajectory in enumerate(group):
-      shape = (b + 1, g + 1, len(trajectory.turns))
-      if any(n > m for n, m in zip(shape, advantage_BGS.shape, strict=True)):
-        raise ValueError(
-          f'trajectory {g} of group {b} has {shape[2]} turns, which do not fit '
-          f'advantages of shape {advantage_BGS.shape}: score and credit these '
-          'very groups.'
-        )
+      _check_fit(trajectory, advantage_BGS.shape, notes, (b, g))
       file.append(
         {
           'step': step,
@@ -106,6 +106,7 @@ def write(
           **_head(trajectory),
           'turns': [
             _turn_row(turn, scores, advantage_BGS, (b, g, s))
+            | {'notes': notes[b][g][s]}
             for s, turn in enumerate(trajectory.turns)
           ],
           'scores': {
@@ -135,6 +136,22 @@ def read(path: str | os.PathLike) -> Iterator[Trace]:
         f'{path}, line {number}: not a trace ({error!r}). Remove the line, or '
         'read it with the version that wrote it.'
       ) from error
+
+
+def _check_fit(trajectory, shape_BGS, notes, place) -> None:
+  """Refuses credit and notes of other groups than those written."""
+  (b, g), turns = place, len(trajectory.turns)
+  wanted = (b + 1, g + 1, turns)
+  if any(n > m for n, m in zip(wanted, shape_BGS, strict=True)):
+    raise ValueError(
+      f'trajectory {g} of group {b} has {turns} turns, which do not fit '
+      f'advantages of shape {shape_BGS}: score and credit these very groups.'
+    )
+  if b >= len(notes) or g >= len(notes[b]) or len(notes[b][g]) != turns:
+    raise ValueError(
+      f'trajectory {g} of group {b} has {turns} turns, and the notes are not '
+      'one for each: explain these very groups.'
+    )
 
 
 def _head(trajectory: types.Trajectory) -> dict:
@@ -191,6 +208,7 @@ def _trace(row: dict) -> Trace:
     advantages=tuple(turn['advantage'] for turn in turns),
     signals=tuple(turn['signals'] for turn in turns),
     contributions=tuple(turn.get('contribution') for turn in turns),
+    notes=tuple(turn.get('notes', {}) for turn in turns),
   )
 
 

@@ -80,7 +80,11 @@ def scores_of(groups, *, signals, judged):
   )
 
 
-def save(path, groups, scores, advantage_BGS, step=0):
+def no_notes(groups):
+  return [[[{} for _ in one.turns] for one in group] for group in groups]
+
+
+def save(path, groups, scores, advantage_BGS, step=0, notes=None):
   file = metrics.JsonLines(path)
   traces.write(
     file,
@@ -89,6 +93,7 @@ def save(path, groups, scores, advantage_BGS, step=0):
     groups=groups,
     scores=scores,
     advantage_BGS=advantage_BGS,
+    notes=no_notes(groups) if notes is None else notes,
   )
   file.close()
 
@@ -183,6 +188,51 @@ def test_non_finite_numbers_are_null(tmp_path):
   assert math.isnan(back.trajectory.turns[0].seconds)
 
 
+def test_notes_stand_on_their_own_turn(tmp_path):
+  """Whatever they hold; numbers that are not finite become null."""
+  groups = [[trajectory(2, 0), trajectory(1, 1)], [trajectory(1, 0)]]
+  fact = {
+    'fact': [NASTY, 'spouse', 'Ann'],
+    'cluster': np.int32(4),
+    'utility': np.float32(0.25),
+    'new': True,
+  }
+  notes = [
+    [[{'shaping': 2.0, 'facts': [fact]}, {}], [{'shaping': math.nan}]],
+    [[{'penalty': -3.0}]],
+  ]
+  # Those of a group that is not recorded do no harm.
+  notes.append([[{'shaping': 5.0}]])
+  save(
+    tmp_path / 't',
+    groups,
+    scores_of(groups, signals={}, judged=np.zeros((2, 2, 2), bool)),
+    np.zeros((2, 2, 2)),
+    notes=notes,
+  )
+  back = [trace.notes for trace in traces.read(tmp_path / 't')]
+  told = {'fact': [NASTY, 'spouse', 'Ann'], 'cluster': 4, 'utility': 0.25}
+  assert back == [
+    ({'shaping': 2.0, 'facts': [told | {'new': True}]}, {}),
+    ({'shaping': None},),
+    ({'penalty': -3.0},),
+  ]
+
+
+def test_files_from_before_there_were_notes_are_read(tmp_path):
+  path = tmp_path / 't'
+  groups = [[trajectory(3)]]
+  notes = [[[{'shaping': 2.0}, {}, {}]]]
+  save(path, groups, plain_scores(groups, 3), np.zeros((1, 1, 3)), notes=notes)
+  row = json.loads(path.read_text())
+  for turn in row['turns']:
+    del turn['notes']
+  path.write_text(json.dumps(row) + '\n')
+  [back] = traces.read(path)
+  assert back.notes == ({}, {}, {})
+  assert back.trajectory == dataclasses.replace(groups[0][0], rows=())
+
+
 def test_no_turns_at_all(tmp_path):
   """A prompt that fills the context ends before its first turn."""
   empty = dataclasses.replace(
@@ -198,6 +248,23 @@ def test_credit_of_other_groups_is_refused(tmp_path):
   groups = [[trajectory(3)]]
   with pytest.raises(ValueError, match='3 turns, which do not fit'):
     save(tmp_path / 't', groups, plain_scores(groups, 3), np.zeros((1, 1, 2)))
+
+
+@pytest.mark.parametrize(
+  'notes',
+  [
+    [],  # of no group
+    [[]],  # of no rollout
+    [[[{}, {}]]],  # of two turns
+    [[[{}, {}, {}, {}]]],
+  ],
+)
+def test_notes_of_other_groups_are_refused(tmp_path, notes):
+  groups = [[trajectory(3)]]
+  scores = plain_scores(groups, 3)
+  with pytest.raises(ValueError, match='3 turns, and the notes are not one'):
+    save(tmp_path / 't', groups, scores, np.zeros((1, 1, 3)), notes=notes)
+  assert not (tmp_path / 't').exists()
 
 
 def test_a_killed_writer_and_a_broken_line(tmp_path):

@@ -16,12 +16,14 @@ import markupsafe
 import numpy as np
 
 from searchrl_jax import traces
+from searchrl_jax.diagnostics import clusters
 
 # Ends of ColorBrewer's RdBu, which colour-blind readers can tell apart.
 RED, WHITE, BLUE = (178, 24, 43), (255, 255, 255), (33, 102, 172)
 NO_ADVANTAGE = '#c9cfd6'
 TINT = 0.28  # share of the colour behind text, pale enough to read on
 LONGEST = 4000  # characters of any one text; 200 trajectories stay a few MB
+FACTS = 40  # of a turn
 
 
 def colour(advantage: float | None, *, scale: float, strength=1.0) -> str:
@@ -85,6 +87,8 @@ def _turn(trace: traces.Trace, s: int, scale: float) -> dict:
   numbers = dict(trace.signals[s])
   if trace.contributions[s] is not None:
     numbers['contribution'] = trace.contributions[s]
+  notes = trace.notes[s]
+  numbers |= {k: v for k, v in notes.items() if _is_number(v)}
   return {
     'kind': turn.action.kind.name.lower(),
     'text': _cut(turn.text),
@@ -92,10 +96,19 @@ def _turn(trace: traces.Trace, s: int, scale: float) -> dict:
     'clipped': turn.clipped,
     'failures': [_cut(failure) for failure in turn.failures],
     'numbers': numbers,
+    'facts': [
+      {**fact, 'fact': clusters.words(fact['fact'])}
+      for fact in notes.get('facts', ())[:FACTS]
+    ],
     'advantage': advantage,
     'band': colour(advantage, scale=scale),
     'tint': colour(advantage, scale=scale, strength=TINT),
   }
+
+
+def _is_number(value) -> bool:
+  """True also of None, which stands where a number was not finite."""
+  return value is None or type(value) in (int, float)
 
 
 def _cut(text: str) -> str:
@@ -189,6 +202,9 @@ function drawTurn(parent, turn, index) {
   if (turn.clipped) add(head, 'span', 'cut by the length limit', 'warn');
   for (const why of turn.failures) add(head, 'span', 'failed: ' + why, 'warn');
   add(card, 'pre', turn.text.trim());
+  for (const told of turn.facts)
+    fact(card, 'cluster ' + told.cluster + (told.new ? ', new' : ', known') +
+        ', utility ' + signed(told.utility), told.fact);
   if (turn.reply.trim()) add(card, 'pre', turn.reply.trim(), 'reply');
 }
 

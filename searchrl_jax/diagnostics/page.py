@@ -12,6 +12,7 @@ body { font: 14px/1.5 system-ui, -apple-system, 'Segoe UI', Helvetica,
   padding: 24px; }
 h1 { font-size: 24px; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 36px 0 6px; }
+h3 { font-size: 14px; margin: 20px 0 2px; overflow-wrap: anywhere; }
 p.note { color: #5c6672; margin: 4px 0 10px; max-width: 75ch; }
 img { width: 100%; display: block; }
 .missing { border-left: 4px solid #E69F00; background: #fdf6e3;
@@ -28,6 +29,11 @@ th, td { padding: 5px 10px; text-align: right; white-space: nowrap;
   border-bottom: 1px solid #e3e7eb; }
 th { color: #5c6672; font-weight: 500; white-space: normal;
   vertical-align: bottom; }
+table.clusters { width: 100%; }
+.clusters td { vertical-align: top; }
+.clusters .words { text-align: left; white-space: normal; width: 100%;
+  overflow-wrap: anywhere; }
+.clusters .words div + div { border-top: 1px dotted #e3e7eb; }
 """
 
 TEMPLATE = """<!doctype html>
@@ -76,12 +82,54 @@ errors.</p>
 </table></div>
 {% else %}<p class="note">No evaluation yet.</p>{% endif %}
 
+{% if prompts %}
+<h2>What was read, round by round</h2>
+{{ prompts }}
+<p class="note">Mean tokens before the sampled ones of a round, over the
+trajectories that had the round.</p>
+{% endif %}
+
 <h2>Contributions over turns</h2>
 {% if contributions %}
 {{ contributions }}
 <p class="note">Mean contribution of the judged search turns of successful
 trajectories, by their place in the trajectory.</p>
 {% else %}<p class="note">No turn was judged.</p>{% endif %}
+
+{% if clusters %}
+<h2>Facts and what they were worth</h2>
+<p class="note">The last recorded questions and the clusters of the facts that
+their rollouts told, highest utility first. The utility of a cluster estimates
+how much likelier than its group a rollout was to succeed that told it.</p>
+{% for question in clusters %}
+<h3>{{ question.text }}</h3>
+<p class="note">gold: {{ question.answers | join('  |  ') }} &middot; step
+{{ question.step }} &middot; {{ question.successes }} of
+{{ question.rollouts }} rollouts succeeded
+{%- if question.invalid %}, {{ question.invalid }} invalid{% endif %}
+{%- if not question.clusters %} &middot; no fact was told{% endif %}
+{%- if question.more %} &middot; {{ question.more }} clusters with utilities
+nearest to 0 left out{% endif %}</p>
+{% if question.clusters %}
+<div class="wide"><table class="clusters">
+<tr><th>utility</th><th>told by</th><th>succeeded</th>
+<th class="words">facts</th></tr>
+{% for cluster in question.clusters %}
+<tr><td>{{ '—' if cluster.utility is none else '%+.3f' | format(cluster.utility)
+ }}</td><td>{{ cluster.rollouts }}</td><td>{{ cluster.successes }}</td>
+<td class="words">
+{% for wording in cluster.wordings %}
+<div>{{ wording }}</div>
+{% endfor %}
+{% if cluster.more %}
+<div>and {{ cluster.more }} more</div>
+{% endif %}
+</td></tr>
+{% endfor %}
+</table></div>
+{% endif %}
+{% endfor %}
+{% endif %}
 
 <h2>Where the time went</h2>
 {% if time %}{{ time }}<p class="note">{{ time_line }}</p>

@@ -131,6 +131,50 @@ def contributions(
     return _image(canvas, 'mean contribution by turn')
 
 
+def prompt_tokens(row: metrics.Row | None) -> markupsafe.Markup | None:
+  """Mean prompt tokens by round of an evaluation, beside its yardstick's.
+
+  Args:
+    row: of an evaluation; `yardstick` and its tokens may be missing.
+  """
+  if row is None or not row.get('prompt_tokens_by_round'):
+    return None
+  curves = [('this run', row['prompt_tokens_by_round'], BLUE, '-')]
+  beside = row.get('yardstick_prompt_tokens_by_round') or ()
+  if beside:
+    name = f'the same searches in {row.get("yardstick", "another method")}'
+    curves.append((name, beside, ORANGE, '--'))
+  title = (
+    f'{row["split"]}, {row["phase"]}, step {row["step"]}, '
+    f'temperature {row["temperature"]:g}'
+  )
+  with matplotlib.rc_context(STYLE):
+    canvas = figure.Figure(figsize=(9.6, 2.7), layout='constrained')
+    axis = canvas.add_subplot()
+    axis.spines['right'].set_visible(False)
+    for name, tokens, colour, style in curves:
+      # Names are data: a dollar sign begins no formula.
+      name = name.replace('$', r'\$')
+      rounds = range(1, len(tokens) + 1)
+      axis.plot(
+        rounds,
+        tokens,
+        style,
+        marker='o',
+        markersize=4,
+        color=colour,
+        label=name,
+      )
+    longest = max(len(tokens) for _, tokens, *_ in curves)
+    axis.set_title(title.replace('$', r'\$'))
+    axis.set(xlabel='round', ylabel='mean prompt tokens')
+    axis.set_xticks(range(1, longest + 1))
+    axis.set_ylim(bottom=0)
+    axis.legend(loc='upper left', bbox_to_anchor=(1, 1))
+    names = ' and '.join(name for name, *_ in curves)
+    return _image(canvas, f'mean prompt tokens by round: {names}; {title}')
+
+
 def seconds(
   rows: Sequence[metrics.Row], totals: Mapping[str, float]
 ) -> markupsafe.Markup | None:

@@ -17,10 +17,18 @@ from collections.abc import Mapping, Sequence
 import jinja2
 
 from searchrl_jax import metrics, traces
-from searchrl_jax.diagnostics import browser, page, plots, samples, shares
+from searchrl_jax.diagnostics import (
+  browser,
+  clusters,
+  page,
+  plots,
+  samples,
+  shares,
+)
 
 ROWS = 2000  # rows of metrics drawn
 TRACES, TRACES_OF_STEP = 200, 4
+QUESTIONS = 8  # whose clusters of facts are shown
 MULTIPLES = (
   'reward',
   'loss',
@@ -34,6 +42,11 @@ MULTIPLES = (
   'zero_spread_fraction',
   'clipped_fraction',
   'sampler_learner_gap',
+  'malformed',
+  'facts',
+  'clusters',
+  'fact_recall',
+  'shaping_nonzero_fraction',
 )
 
 
@@ -45,6 +58,7 @@ class _Run:
   evaluations: Sequence[metrics.Row]
   sample: Sequence[traces.Trace]
   contributions: samples.Contributions
+  questions: Sequence[clusters.Question]
   seconds: Mapping[str, float]
   missing: Sequence[str]
 
@@ -93,15 +107,18 @@ def _read(workdir: pathlib.Path) -> _Run:
     by_phase.setdefault(row['phase'], []).append(row)
   sample = samples.Sample(limit=TRACES, per_step=TRACES_OF_STEP)
   contributions = samples.Contributions()
+  worth = clusters.Clusters(limit=QUESTIONS)
   if traces_path.name not in missing:
     for trace in traces.read(traces_path):
       sample.add(trace)
       contributions.add(trace)
+      worth.add(trace)
   return _Run(
     rows=by_phase,
     evaluations=samples.thin(rows(evaluation_path), limit=ROWS),
     sample=sample.traces(),
     contributions=contributions,
+    questions=worth.questions(),
     seconds=shares.seconds_by_part(rows(metrics_path), rows(evaluation_path)),
     missing=missing,
   )
@@ -128,6 +145,8 @@ def _page(name: str, run: _Run) -> str:
     learning=plots.learning(rows, run.evaluations),
     curves={k: v for k, v in curves.items() if v is not None},
     contributions=plots.contributions(run.contributions.by_turn(phase)),
+    prompts=plots.prompt_tokens(_last_with_prompts(run.evaluations)),
+    clusters=run.questions,
     time=plots.seconds(rows, run.seconds),
     time_line=shares.line(run.seconds),
     evaluations=[_evaluation_cells(row) for row in run.evaluations],
@@ -142,6 +161,21 @@ def _page(name: str, run: _Run) -> str:
     data=browser.data(run.sample),
     script=browser.SCRIPT,
   )
+
+
+def _last_with_prompts(rows: Sequence[metrics.Row]) -> metrics.Row | None:
+  """The last evaluation that says what was read: of `test`, where it can be.
+
+  One with a yardstick is worth more than a later one without.
+  """
+  rows = [row for row in rows if row.get('prompt_tokens_by_round')]
+
+  def worth(row):
+    yardstick = bool(row.get('yardstick_prompt_tokens_by_round'))
+    return row['split'] == 'test', yardstick
+
+  # Of equals `max` takes the first.
+  return max(reversed(rows), key=worth, default=None)
 
 
 def _tiles(run: _Run) -> list[tuple[str, str]]:

@@ -19,12 +19,21 @@ from typing import Any
 import numpy as np
 
 from searchrl_jax import types
+from searchrl_jax.evaluation import prompts
 from searchrl_jax.rewards import answers, measures
 
 Play = Callable[[Sequence[types.Question], float], types.Groups]
+# What else the played groups say, as fields of the row.
+Beside = Callable[[types.Groups], Mapping[str, Any]]
 
 # What `measures.measure` knows of a batch and a row takes over.
 MEASURED = ('f1', 'answered', 'searches', 'useless_searches_per_success')
+
+
+def nothing_beside(groups: types.Groups) -> Mapping[str, Any]:
+  """Adds nothing to a row."""
+  del groups
+  return {}
 
 
 def evaluate(
@@ -39,6 +48,7 @@ def evaluate(
   settings: Mapping[str, Any],
   data_hash: str,
   batch: int,
+  beside: Beside = nothing_beside,
 ) -> dict:
   """Plays all questions and says how well it went.
 
@@ -53,18 +63,22 @@ def evaluate(
     settings: all that the result depends on, stored as it is.
     data_hash: `hash_of` the questions.
     batch: questions handed to `play` at once.
+    beside: groups -> further fields of the row, such as what another method
+      would have read for the same searches. Not part of `seconds`.
 
   Returns:
     `step, phase, split, temperature, n, em, em_stderr, f1, answered, searches,
     useless_searches_per_success, seconds, settings, data_hash`. `n` counts
     questions; a question with several rollouts counts by their mean, and the
-    standard error, over questions, is None for a single one. Besides:
-    `em_by_hops` where gold chains are known, and where questions are of
-    several sources `em_by_source`, `em_micro` (over questions, = em) and
-    `em_macro` (over sources).
+    standard error, over questions, is None for a single one. Lists with an
+    entry a round: `prompt_tokens_by_round`, of the `trajectories_by_round`
+    that had it. Besides: `em_by_hops` where gold chains are known, and where
+    questions are of several sources `em_by_source`, `em_micro` (over
+    questions, = em) and `em_macro` (over sources).
 
   Raises:
-    ValueError: there is no question, or `play` lost some.
+    ValueError: there is no question, `play` lost some, or `beside` names a
+      field that the row has already.
   """
   if not questions:
     raise ValueError(f'the split {split!r} has no questions to evaluate on.')
@@ -80,7 +94,7 @@ def evaluate(
   measured = measures.measure(groups, score(groups))
   seconds = time.perf_counter() - begin
   em_B = np.asarray([_em(group) for group in groups])
-  return {
+  row = {
     'step': step,
     'phase': phase,
     'split': split,
@@ -90,10 +104,24 @@ def evaluate(
     'em_stderr': standard_error(em_B),
     **{name: measured[name] for name in MEASURED},
     'seconds': seconds,
+    'prompt_tokens_by_round': prompts.prompt_tokens_by_round(groups),
+    'trajectories_by_round': prompts.trajectories_by_round(groups),
     **_breakdowns(questions, em_B),
     'settings': dict(settings),
     'data_hash': data_hash,
   }
+  return row | _new(beside(groups), row)
+
+
+def _new(more: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+  """The further fields, none of which may hide a measured one."""
+  taken = sorted(set(more) & set(row))
+  if taken:
+    raise ValueError(
+      f'`beside` gives {", ".join(taken)}, which a row of an evaluation has '
+      'already: choose other names.'
+    )
+  return dict(more)
 
 
 def standard_error(values: Sequence[float]) -> float | None:

@@ -6,162 +6,18 @@ import html.parser
 import json
 import re
 
-import numpy as np
 import pytest
 
-from searchrl_jax import metrics, traces, types
+from searchrl_jax import metrics
 from searchrl_jax.diagnostics import browser, report
+from tests.diagnostics.workdirs import (
+  facts_of,
+  write_evaluations,
+  write_rows,
+  write_traces,
+)
 
 EVIL = '</script><script>alert(1)</script><!--<script> <img src=x onerror=b()>'
-
-
-def make_trajectory(rollout, *, n_turns, answer, text=''):
-  """Searches Ann, her spouse, and so on, then answers."""
-  names = ['Ann', 'Bob', 'Cara', 'Dan', 'Eve']
-  turns = []
-  for s in range(n_turns):
-    query = f'{names[s]} spouse'
-    turns.append(
-      types.Turn(
-        action=types.Action(types.Kind.SEARCH, {'query': query}),
-        text=f'<think> spouse of {names[s]} </think>\n'
-        f'<search> {query} </search>{text}',
-        reply=f'\n\n<information>Doc 1(Title: "{names[s]}") The spouse of '
-        f'{names[s]} is {names[s + 1]}.{text}</information>\n\n',
-        evidence=(),
-        span=types.Span(0, 10 * s, 10 * s + 5),
-        seconds=0.1,
-        failures=(text,) if text else (),
-      )
-    )
-  turns.append(
-    types.Turn(
-      action=types.Action(types.Kind.ANSWER, {'answer': answer}),
-      text=f'<answer> {answer} </answer>{text}',
-      reply='',
-      evidence=(),
-      span=types.Span(0, 50, 55),
-      seconds=0.1,
-    )
-  )
-  question = types.Question(
-    id=f'q{text}',
-    text=f'Who is the spouse of the spouse of Ann?{text}',
-    answers=(f'Cara{text}', 'Cara B.'),
-    hops=(
-      types.Hop(f'Ann{text}', 'spouse', 'Bob', 'd0'),
-      types.Hop('Bob', f'spouse{text}', 'Cara', 'd1'),
-    ),
-  )
-  row = types.TokenRow(
-    tokens=np.zeros(60, np.int32),
-    sampled=np.arange(60) % 2 == 0,
-    turn_id=np.zeros(60, np.int32),
-    logps=np.zeros(60, np.float32),
-  )
-  return types.Trajectory(
-    question=question,
-    rollout=rollout,
-    prompt=f'Answer the question.{text}',
-    turns=tuple(turns),
-    rows=(row,),
-    status=types.Status.ANSWERED,
-  )
-
-
-def write_traces(workdir, step, *, text='', rng=None):
-  """A group of four: two found Cara, one of them after a useless search."""
-  group = [
-    make_trajectory(0, n_turns=2, answer='Cara', text=text),
-    make_trajectory(1, n_turns=3, answer='Cara', text=text),
-    make_trajectory(2, n_turns=1, answer='Bob', text=text),
-    make_trajectory(3, n_turns=2, answer='Dan', text=text),
-  ]
-  useful = np.zeros((1, 4, 4), np.float32)
-  judged = np.zeros((1, 4, 4), bool)
-  useful[0, :2, :2] = 1
-  judged[0, 0, :2] = judged[0, 1, :3] = True
-  advantage_BGS = np.full((1, 4, 4), -0.866, np.float32)
-  advantage_BGS[0, :2] = 0.866
-  advantage_BGS[0, 1, :3] = [1.193, 1.193, 0.212]  # one useless search
-  noise = np.ones_like(useful) if rng is None else rng.random(useful.shape)
-  file = metrics.JsonLines(workdir / 'traces.jsonl')
-  traces.write(
-    file,
-    step=step,
-    phase='rl',
-    groups=[group],
-    scores=types.Scores(
-      outcome=np.asarray([[1, 1, 0, 0]], np.float32),
-      success=np.asarray([[True, True, False, False]]),
-      valid=np.ones((1, 4), bool),
-      kind=np.ones((1, 4, 4), np.int32),
-      judged=judged,
-      signals={
-        'retrieval_useful': useful,
-        'reasoning_correct': (noise > 0.3 * 0.95**step).astype(np.float32),
-      },
-    ),
-    advantage_BGS=advantage_BGS,
-  )
-  file.close()
-
-
-def write_rows(workdir, steps, *, useless=True, phase='rl'):
-  rng = np.random.default_rng(0)
-  lines = metrics.JsonLines(workdir / 'metrics.jsonl')
-  for step in range(steps):
-    level = 0.3 + 0.5 * (1 - np.exp(-step / 25)) + rng.normal(0, 0.03)
-    lines.append(
-      {
-        'step': step,
-        'phase': phase,
-        'em': level,
-        'reward': level,
-        'loss': rng.normal(0, 0.02),
-        'entropy': 0.4 * np.exp(-step / 60) + 0.1,
-        'kl': None,
-        'answered': min(1, level + 0.2),
-        'searches': 2 + rng.normal(0, 0.1),
-        'zero_spread_fraction': 0.2 + step / 300,
-        'useless_searches_per_success': 0.5 * np.exp(-step / 30) + 0.05
-        if useless
-        else None,
-        'seconds_rollout': 0.7,
-        'seconds_rewards': 0.05,
-        'seconds_update': 0.4,
-        'seconds_total': 1.2 + (6 if step == 0 else 0),
-      }
-    )
-  lines.close()
-
-
-def write_evaluations(workdir, steps):
-  lines = metrics.JsonLines(workdir / 'evaluation.jsonl')
-  for phase, step, em in (
-    ('warm_start', 0, 0.31),
-    ('rl', steps // 2, 0.61),
-    ('final', steps - 1, 0.78),
-  ):
-    for temperature in (1.0, 0.0):
-      lines.append(
-        {
-          'step': step,
-          'phase': phase,
-          'split': 'test',
-          'temperature': temperature,
-          'n': 1024,
-          'em': em + 0.1 * (temperature == 0),
-          'em_stderr': 0.013,
-          'em_by_hops': {'1': 0.95, '2': 0.8, '3': 0.6},
-          'f1': em + 0.02,
-          'answered': 0.98,
-          'searches': 2.01,
-          'useless_searches_per_success': None,
-          'seconds': 12.5,
-        }
-      )
-  lines.close()
 
 
 class Page(html.parser.HTMLParser):
@@ -250,6 +106,89 @@ def test_rows_cannot_act_on_the_page(tmp_path):
   _, page = page_of(tmp_path)
   assert page.scripts == [] and 'onerror' not in dict(page.attributes)
   assert any(EVIL in word for word in [''.join(page.words)])
+
+
+def test_clusters_of_facts_and_their_utilities(tmp_path):
+  for step in range(12):
+    write_traces(tmp_path, step, note=facts_of)
+  _, page = page_of(tmp_path)
+  words = ' '.join(' '.join(page.words).split())
+  assert words.count('2 of 4 rollouts succeeded') == report.QUESTIONS
+  assert 'step 11' in words and 'step 3 ' not in words  # the last eight
+  # utility, told by, of them succeeded, facts
+  best = words.index('+0.333 2 2 Ann —spouse→ Bob')
+  assert best < words.index('-0.250 1 0 Ann —spouse→ Dan')
+  first = page.traces[0]['turns']
+  assert first[0]['facts'] == [
+    {'fact': 'Ann —spouse→ Bob', 'cluster': 2, 'utility': 0.3333, 'new': True}
+  ]
+  assert first[0]['numbers']['shaping'] == 0.3215
+  assert first[1]['numbers']['penalty'] == -0.1 and first[1]['facts'] == []
+
+
+def test_facts_cannot_act_on_the_page(tmp_path):
+  write_traces(tmp_path, 0, note=facts_of)
+  _, tame = page_of(tmp_path)
+  (tmp_path / 'traces.jsonl').unlink()
+  write_traces(tmp_path, 0, text=EVIL, note=facts_of)
+  text, page = page_of(tmp_path)
+  assert page.tags == tame.tags and EVIL not in text
+  assert f'Ann{EVIL} —spouse{EVIL}→ Bob{EVIL}' in ''.join(page.words)
+
+
+def test_a_run_without_facts_shows_none(tmp_path):
+  """Neither where turns note nothing nor in files without notes."""
+  write_traces(tmp_path, 0)
+  path = tmp_path / 'traces.jsonl'
+  for content in (path.read_text(), path.read_text().replace('"notes"', '"n"')):
+    path.write_text(content)
+    text, page = page_of(tmp_path)
+    assert 'Facts and what they were worth' not in text
+    assert page.traces[0]['turns'][0]['facts'] == []
+    assert 'shaping' not in page.traces[0]['turns'][0]['numbers']
+
+
+def test_what_was_read_beside_another_method(tmp_path):
+  """The last test evaluation; a name with a dollar sign is no formula."""
+  write_evaluations(
+    tmp_path,
+    20,
+    prompt_tokens_by_round=[50.0, 61.0, 70.5],
+    yardstick=r'$\frac{' + EVIL,
+    yardstick_prompt_tokens_by_round=[30.0, 75.0, 122.0, 160.0],
+  )
+  text, page = page_of(tmp_path)
+  pictures = [value for name, value in page.attributes if name == 'alt']
+  [told] = [alt for alt in pictures if 'prompt tokens' in alt]
+  assert told == (
+    'mean prompt tokens by round: this run and the same searches in '
+    r'$\frac{' + EVIL + '; test, final, step 19, temperature 0'
+  )
+  assert EVIL not in text
+
+
+def test_what_was_read_alone_and_not_at_all(tmp_path):
+  write_evaluations(tmp_path, 20, prompt_tokens_by_round=[50.0, 61.0])
+  text, _ = page_of(tmp_path)
+  assert 'by round: this run; test, final, step 19, temperature 0' in text
+  (tmp_path / 'evaluation.jsonl').unlink()
+  write_evaluations(tmp_path, 20)
+  text, _ = page_of(tmp_path)
+  assert 'round by round' not in text
+
+
+def test_metrics_of_facts_are_drawn_where_there_are_any(tmp_path):
+  write_rows(tmp_path, 3)
+  text, _ = page_of(tmp_path)
+  assert 'fact_recall' not in text and 'zero_spread_fraction' in text
+  lines = metrics.JsonLines(tmp_path / 'metrics.jsonl')
+  names = ('fact_recall', 'shaping_nonzero_fraction', 'facts', 'clusters')
+  row = {'step': 3, 'phase': 'rl', 'malformed': 0.1, 'shaping': None}
+  lines.append(row | dict.fromkeys(names, 0.5))
+  lines.close()
+  text, _ = page_of(tmp_path)
+  curves = 'malformed, facts, clusters, fact_recall, shaping_nonzero_fraction"'
+  assert curves in text
 
 
 @pytest.mark.parametrize('content', [None, '', '{"step": 0, "pha'])

@@ -40,6 +40,7 @@ def trace(step, rollout=0, *, success=False, advantage=1.0, turns=()):
     advantages=(advantage,),
     signals=tuple({} for _ in turns),
     contributions=tuple(contribution for _, contribution in turns),
+    notes=tuple({} for _ in turns),
   )
 
 

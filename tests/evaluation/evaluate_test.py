@@ -46,7 +46,7 @@ def score(groups):
   return scoring.score_outcomes(groups, max_turns=5)
 
 
-def run(play, questions, batch=3, temperature=1.0):
+def run(play, questions, batch=3, temperature=1.0, **more):
   return evaluate.evaluate(
     play,
     score,
@@ -58,6 +58,7 @@ def run(play, questions, batch=3, temperature=1.0):
     settings={'topk': 3},
     data_hash=evaluate.hash_of(questions),
     batch=batch,
+    **more,
   )
 
 
@@ -92,6 +93,9 @@ def test_a_row_by_hand():
     'answered': 0.75,
     'searches': 2.0,
     'useless_searches_per_success': None,  # nobody judged
+    # Dan's trajectory has two rounds, those of the others three.
+    'prompt_tokens_by_round': [0.0, 0.0, 0.0],
+    'trajectories_by_round': [4, 4, 3],
     'em_by_hops': {'1': 1.0, '2': 0.0},
     'settings': {'topk': 3},
     'data_hash': row['data_hash'],
@@ -138,6 +142,32 @@ def test_macro_and_micro():
 def test_one_question_has_no_standard_error():
   row = run(lambda qs, t: [[answered(q, q.id)] for q in qs], [question('Ann')])
   assert row['em'] == 1 and row['em_stderr'] is None
+
+
+def test_a_row_takes_what_stands_beside_it():
+  """The function sees every group that was played, over all batches."""
+  questions = [question(name) for name in ('Ann', 'Bob', 'Cara', 'Dan')]
+  seen = []
+
+  def beside(groups):
+    seen.extend(one.question.id for group in groups for one in group)
+    return {'yardstick': 'search_r1', 'yardstick_prompt_tokens_by_round': [7]}
+
+  def play(batch, temperature):
+    return [[answered(q, q.id)] for q in batch]
+
+  row = run(play, questions, beside=beside)
+  assert seen == ['Ann', 'Bob', 'Cara', 'Dan']
+  assert row['yardstick'] == 'search_r1'
+  assert row['yardstick_prompt_tokens_by_round'] == [7]
+  alone = run(play, questions)
+  assert set(row) - set(alone) == {
+    'yardstick',
+    'yardstick_prompt_tokens_by_round',
+  }
+  # A wrong name must not put another number in the place of a result.
+  with pytest.raises(ValueError, match='gives em, f1, which a row'):
+    run(play, questions, beside=lambda groups: {'f1': 1, 'em': 1, 'x': 1})
 
 
 def test_nothing_to_ask_and_lost_groups():
