@@ -148,12 +148,23 @@ def test_two_facts_of_a_cluster_in_one_assert_count_once():
 
 
 def test_only_a_new_cluster_moves_the_potential():
-  # Exactly 0, after sums that have rounded.
-  facts = [(A, 0, 0), (D, 0, 1), (C, 0, 2)]
-  facts += [(cluster, 0, turn) for cluster in (A, C, D) for turn in (3, 5, 6)]
-  actual = shaping(facts, [[1] * 8], [[-1] * 8])
-  np.testing.assert_array_equal(actual[0, 3:], 0)
-  assert (actual[0, :3] != 0).all()
+  # Turn t asserts a cluster of its own, or one known since turn 0. The
+  # running sum of forty numbers need not repeat itself to the last bit.
+  turns = 40
+  fresh = np.arange(turns) % 3 == 0
+  cluster = np.where(fresh, np.arange(turns), 0)[None]
+  worth = np.random.default_rng(1).normal(size=turns).astype(np.float32) / 9
+  every = np.ones((1, turns), bool)
+  actual = shaping_of(
+    cluster,
+    worth[cluster],
+    np.zeros((1, turns), int),
+    np.arange(turns)[None],
+    every,
+    every[None],
+    -np.ones((1, 1, turns), int),
+  )[0, 0]
+  np.testing.assert_array_equal(np.asarray(actual) != 0, fresh)
 
 
 def test_a_store_is_a_rollouts_own():

@@ -144,6 +144,20 @@ def test_facts_stated_in_searches_and_answers_count():
   )
 
 
+def test_an_outcome_that_is_no_number_is_not_trusted():
+  facts = [(0, 0, 0), (0, 1, 0), (1, 2, 0)]
+  scores = scores_of([[ASSERT]] * 3, facts, [True, False, False])
+  scores.outcome[0, 1] = float('nan')  # though it claims to be valid
+  # Of two rollouts, one succeeds: fact 0 has U = 1.5 / 2 - .5. As a failure,
+  # the rollout would make it 1.5 / 3 - 1/3 = .1667.
+  worth = process_of(scores).utility_BM[0]
+  np.testing.assert_allclose(worth, [0.25, 0.25, -0.25], atol=1e-6)
+  # The group of turns is +-tanh(.25): +-.7071 as the outcomes, half of it.
+  np.testing.assert_allclose(
+    advantages_of(scores)[0, :, 0], [1.0607, 0, -1.0607], atol=5e-5
+  )
+
+
 def test_exact_clusters_are_an_ablation():
   scores = scores_of([[ASSERT]] * 2, [(0, 0, 0), (0, 1, 0)], [True, False])
   scores.facts['key'][:] = [[4, 5]]  # the same fact in other words
