@@ -44,4 +44,5 @@ lint: $(INSTALLED)
 # Claims of speed, each against a baseline of the same run.
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.step
+	$(BIN)/python -m benchmarks.factagent
 	$(BIN)/python -m benchmarks.models

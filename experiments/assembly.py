@@ -3,7 +3,6 @@
 """The parts of a run, put together; nothing is written or learned yet."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import ml_collections
@@ -11,14 +10,13 @@ import ml_collections
 from experiments import checks, memory, parts, phases
 from experiments import policy as policies
 from experiments.data import Data, make_data
+from experiments.experiment import Experiment
+from experiments.grammars.grammar import Grammar
 from experiments.player import Player
 from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.training.clock import Clock
 from searchrl_jax.training.loop import Phase
-from searchrl_jax.types import Environment, Recipe
-
-# (config, environment) -> the parts of a method.
-MakeRecipe = Callable[[ml_collections.ConfigDict, Environment], Recipe]
+from searchrl_jax.types import Recipe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +25,7 @@ class Assembly:
 
   config: ml_collections.ConfigDict
   seed: int
+  grammar: Grammar
   tokenizer: Tokenizer
   recipe: Recipe
   data: Data
@@ -47,6 +46,7 @@ class Assembly:
     stages = phases.warm_start_phases(
       config,
       self.learner,
+      self.grammar,
       environment,
       self.tokenizer,
       self.data,
@@ -57,6 +57,7 @@ class Assembly:
       experience = phases.experience_phase(
         config,
         self.learner,
+        self.grammar,
         self.recipe,
         self.player,
         self.questions,
@@ -74,7 +75,7 @@ class Assembly:
 
 
 def assemble(
-  make_recipe: MakeRecipe, config: ml_collections.ConfigDict, seed: int
+  experiment: Experiment, config: ml_collections.ConfigDict, seed: int
 ) -> Assembly:
   """Puts the parts of a run together.
 
@@ -84,12 +85,12 @@ def assemble(
   checks.require_sense(config)
   parts.make_devices(config)
   named = policies.read_name(config)
-  tokenizer = parts.make_tokenizer(config, named)
+  tokenizer = parts.make_tokenizer(config, named, experiment.grammar)
   decoder = policies.make_decoder(config, named, tokenizer)
   mesh = parts.make_mesh(config)
   memory.require_fitting(config, decoder, dict(mesh.shape))
-  # A method may have a grammar of its own: from here on the recipe's counts.
-  recipe = make_recipe(config, parts.make_environment(config, tokenizer))
+  environment = experiment.grammar.environment(config, tokenizer)
+  recipe = experiment.recipe(config, environment)
   data = make_data(config, seed)
   template = parts.make_template(config, named, tokenizer)
   checks.require_playable(
@@ -114,6 +115,7 @@ def assemble(
   return Assembly(
     config,
     seed,
+    experiment.grammar,
     tokenizer,
     recipe,
     data,

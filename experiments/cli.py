@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags of every entry point, and errors that end in one line."""
 
+import functools
 import pathlib
 import re
 import sys
@@ -13,14 +14,15 @@ from ml_collections import config_flags
 
 from searchrl_jax.training.sources import TrainingStoppedError
 
-_DEFAULT = pathlib.Path(__file__).parent / 'configs' / 'tiny.py'
+_CONFIGS = pathlib.Path(__file__).parent / 'configs'
 
 # Its default is added in `_parse`: a default given here would be read while
 # this module is imported, and bad flags would end in a stack of calls.
 CONFIG = config_flags.DEFINE_config_file(
   'config',
   None,
-  'Configuration, configs/tiny.py by default; --config.a.b=c changes a value.',
+  'Configuration, a file; that of the experiment by default. '
+  '--config.a.b=c changes a value.',
 )
 WORKDIR = flags.DEFINE_string(
   'workdir', None, 'Where checkpoints, logs and the report of the run live.'
@@ -49,8 +51,14 @@ def workdir_of_a_run() -> str:
 _FOR_PEOPLE = (ValueError, TrainingStoppedError, OSError)
 
 
-def run(main: Callable[[ml_collections.ConfigDict], int | None]) -> None:
+def run(
+  main: Callable[[ml_collections.ConfigDict], int | None],
+  *,
+  config: str = 'tiny',
+) -> None:
   """Parses the flags and runs `main(config)`; never returns.
+
+  Where no config is named, it is the file of this name in `configs/`.
 
   Bad flags and bad input end with exit code 2 and one line that says what
   was wrong; Ctrl-C with 130.
@@ -74,13 +82,13 @@ def run(main: Callable[[ml_collections.ConfigDict], int | None]) -> None:
       sys.exit(130)
     sys.exit(code or 0)
 
-  app.run(guarded, flags_parser=_parse)
+  app.run(guarded, flags_parser=functools.partial(_parse, default=config))
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(argv: list[str], default: str) -> list[str]:
   """absl's parser, with every complaint in one line."""
   if not any(re.match(r'--?config(=|$)', arg) for arg in argv):
-    argv.insert(1, f'--config={_DEFAULT}')
+    argv.insert(1, f'--config={_CONFIGS / default}.py')
   try:
     rest = flags.FLAGS(argv)
     _ = CONFIG.value.is_locked  # a file that is missing is missed here

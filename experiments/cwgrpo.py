@@ -10,9 +10,10 @@ question without one needs a judge that reads, and is refused.
 
 import functools
 
-from experiments import cli, recipes, run
+from experiments import recipes, run
+from experiments.experiment import Experiment
 from searchrl_jax.credit import cwgrpo
-from searchrl_jax.types import Recipe
+from searchrl_jax.types import Credit, Recipe
 
 CONTRIBUTIONS = {
   'both': cwgrpo.contributions,
@@ -23,19 +24,26 @@ CONTRIBUTIONS = {
 
 def recipe(config, environment) -> Recipe:
   """The parts of CW-GRPO."""
-  settings = config.cwgrpo.to_dict()
-  name = settings.pop('contribution')
   return Recipe(
     environment=environment,
     score=recipes.judged_score(config, environment),
-    credit=functools.partial(
-      cwgrpo.advantages,
-      contribution=recipes.choose('cwgrpo.contribution', name, CONTRIBUTIONS),
-      baseline=recipes.baseline(config),
-      **settings,
-    ),
+    credit=credit(config),
   )
 
 
+def credit(config) -> Credit:
+  """CW-GRPO's advantages with the settings of a config."""
+  settings = config.cwgrpo.to_dict()
+  name = settings.pop('contribution')
+  return functools.partial(
+    cwgrpo.advantages,
+    contribution=recipes.choose('cwgrpo.contribution', name, CONTRIBUTIONS),
+    baseline=recipes.baseline(config),
+    **settings,
+  )
+
+
+EXPERIMENT = Experiment('cwgrpo', recipe)
+
 if __name__ == '__main__':
-  cli.run(functools.partial(run.train, recipe, name='cwgrpo'))
+  run.main(EXPERIMENT)

@@ -9,6 +9,7 @@ the run ends      test, sampled and greedy; nothing is ever chosen on it
 
 from experiments import parts
 from experiments.data import Data
+from experiments.experiment import Beside
 from experiments.phases import RL, WARM_START
 from experiments.player import Player
 from experiments.records import Records
@@ -32,6 +33,7 @@ class Evaluations:
     player: Player,
     clock: Clock,
     records: Records,
+    beside: Beside,
   ):
     self._config = config
     self._settings = settings
@@ -40,6 +42,7 @@ class Evaluations:
     self._player = player
     self._clock = clock
     self._records = records
+    self._beside = beside
     self._quick: dict[int, float] = {}  # step -> em of the quick evaluation
 
   def __call__(self, step, phase, in_phase, state, *, last: int) -> None:
@@ -88,6 +91,7 @@ class Evaluations:
         settings=self._settings,
         data_hash=hash_of(questions),
         batch=len(questions),
+        beside=self._beside,
       )
     row['seconds_compilation'] = self._compiled() - compiled
     self._records.evaluation(row)

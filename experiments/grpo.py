@@ -11,7 +11,8 @@ Searches are judged where the gold chain is known, for the log alone.
 
 import functools
 
-from experiments import cli, recipes, run
+from experiments import recipes, run
+from experiments.experiment import Experiment
 from searchrl_jax.credit import grpo
 from searchrl_jax.types import Recipe
 
@@ -27,5 +28,7 @@ def recipe(config, environment) -> Recipe:
   )
 
 
+EXPERIMENT = Experiment('grpo', recipe)
+
 if __name__ == '__main__':
-  cli.run(functools.partial(run.train, recipe, name='grpo'))
+  run.main(EXPERIMENT)

@@ -8,11 +8,11 @@ one dataclass or function, so a misspelt key or a wrong type dies here.
 
 import contextlib
 import dataclasses
-import functools
 
 import jax
 import ml_collections
 
+from experiments.grammars.grammar import Grammar
 from experiments.player import Player
 from experiments.policy import Named
 from searchrl_jax import model_files, pretrained_tokenizer, sharding
@@ -20,8 +20,6 @@ from searchrl_jax import tokenizer as tokenizers
 from searchrl_jax.byte_level import PretrainedTokenizer
 from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.data.world import WorldConfig, vocabulary
-from searchrl_jax.environments import wording as wordings
-from searchrl_jax.environments.search_r1 import SearchR1
 from searchrl_jax.model_files import ModelFiles
 from searchrl_jax.rollout.engine import Limits
 from searchrl_jax.types import Sampling
@@ -31,9 +29,11 @@ MODEL = 'model'  # the tokenizer or the chat template that comes with it
 
 
 def make_tokenizer(
-  config: ml_collections.ConfigDict, named: Named
+  config: ml_collections.ConfigDict, named: Named, grammar: Grammar
 ) -> tokenizers.Tokenizer:
   """The tokenizer a config names, as wide as the weights it speaks for.
+
+  A word list holds the words of the grammar and of generated worlds.
 
   Raises:
     ValueError: there is no such tokenizer.
@@ -41,8 +41,7 @@ def make_tokenizer(
   if config.tokenizer == 'bytes':
     return tokenizers.ByteTokenizer()
   if config.tokenizer == 'words':
-    said = wordings.words_of(make_wording(config))
-    words = (*said, *vocabulary(WorldConfig(**config.world)))
+    words = (*grammar.words(config), *vocabulary(WorldConfig(**config.world)))
     return tokenizers.WordTokenizer(tuple(dict.fromkeys(words)))
   return pretrained_tokenizer.load(
     _tokenizer_files(config, named),
@@ -100,36 +99,6 @@ def make_template(
       'renders the first prompt only, never history.'
     )
   return template
-
-
-def make_wording(config: ml_collections.ConfigDict) -> wordings.Wording:
-  """How the environment speaks, with the user's template where one is given."""
-  known = {'words': wordings.WORDS, 'natural': wordings.NATURAL}
-  name = config.environment.wording
-  if name not in known:
-    raise ValueError(
-      f'environment.wording is {name!r}: choose "words" or "natural".'
-    )
-  if not config.environment.template:
-    return known[name]
-  template = wordings.template_from(config.environment.template)
-  return dataclasses.replace(known[name], template=template)
-
-
-def make_environment(
-  config: ml_collections.ConfigDict, tokenizer: tokenizers.Tokenizer
-) -> SearchR1:
-  """The Search-R1 conversation of a config."""
-  section = config.environment
-  return SearchR1(
-    make_wording(config),
-    max_turns=section.max_turns,
-    topk=section.topk,
-    max_observation=section.max_observation,
-    shorten=functools.partial(tokenizers.shorten, tokenizer),
-    stop_at_malformed=section.stop_at_malformed,
-    stop_at_failed_tool=section.stop_at_failed_tool,
-  )
 
 
 def make_devices(config: ml_collections.ConfigDict) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 
 import jax
 
-from experiments import parts, warm_start
+from experiments import parts
 from experiments.data import Data
+from experiments.grammars.grammar import Grammar
 from experiments.player import Player
 from experiments.policy import Policy
 from searchrl_jax.credit.grpo import zero_spread
@@ -149,7 +150,14 @@ class Learner:
 
 
 def warm_start_phases(
-  config, learner: Learner, environment, tokenizer, data, clock: Clock, seed
+  config,
+  learner: Learner,
+  grammar: Grammar,
+  environment,
+  tokenizer,
+  data,
+  clock: Clock,
+  seed,
 ) -> list[Phase]:
   """Drills and demonstrations; none where another run's are shared."""
   if config.init_from:
@@ -159,13 +167,13 @@ def warm_start_phases(
     (
       'drills',
       section.drill_steps,
-      warm_start.drill_lessons,
+      grammar.drills,
       section.drill_optimizer,
     ),
     (
       'demonstrations',
       section.sft_steps,
-      warm_start.demonstration_lessons,
+      grammar.demonstrations,
       section.sft_optimizer,
     ),
   ]
@@ -192,6 +200,7 @@ def warm_start_phases(
 def experience_phase(
   config,
   learner: Learner,
+  grammar: Grammar,
   recipe: Recipe,
   player: Player,
   questions,
@@ -234,7 +243,7 @@ def experience_phase(
     logps=learner.logps,
     reference=learner.reference(reference),
     describe=player.describe,
-    measure=measure,
+    measure=functools.partial(measure, formed=grammar.formed),
     zero_spread=jax.jit(zero_spread),
     record=record,
   )

@@ -17,7 +17,8 @@ _OUTCOMES = {'em': scoring.exact, 'f1': scoring.token_f1}
 _BASELINES = {'group': grpo.advantages, 'leave_one_out': grpo.leave_one_out}
 
 
-def _outcome(config):
+def outcome_of(config) -> scoring.Outcome:
+  """What a finished trajectory earns."""
   outcome = choose('reward.outcome', config.reward.outcome, _OUTCOMES)
   weight = config.reward.format_weight
   return scoring.with_format(outcome, weight) if weight else outcome
@@ -43,13 +44,12 @@ def choose(key: str, name: str, options: Mapping[str, Any]) -> Any:
   return options[name]
 
 
-def judged_score(config, environment) -> Score:
-  """Outcomes, and the ground-truth judge's verdict on every search."""
-  outcomes = functools.partial(
-    scoring.score_outcomes,
-    max_turns=environment.all_turns,
-    outcome=_outcome(config),
-  )
+def judged_score(config, environment, *, outcome=None) -> Score:
+  """Outcomes, and the ground-truth judge's verdict on every search.
+
+  `outcome` is what a trajectory earns: that of the config where not given.
+  """
+  outcomes = _outcomes(config, environment, outcome)
 
   def score(groups: Groups) -> Scores:
     return scoring.add_verdicts(outcomes(groups), groups, judge=_JUDGE)
@@ -57,15 +57,26 @@ def judged_score(config, environment) -> Score:
   return score
 
 
-def outcome_score(config, environment) -> Score:
+def outcome_score(config, environment, *, outcome=None) -> Score:
   """Outcomes; verdicts too where gold chains are known, for the log alone."""
-  judged = judged_score(config, environment)
+  outcomes = _outcomes(config, environment, outcome)
+  judged = judged_score(config, environment, outcome=outcome)
 
   def score(groups: Groups) -> Scores:
     if all(members[0].question.hops for members in groups):
       return judged(groups)
-    return scoring.score_outcomes(
-      groups, max_turns=environment.all_turns, outcome=_outcome(config)
-    )
+    return outcomes(groups)
 
   return score
+
+
+def _outcomes(config, environment, outcome) -> Score:
+  success = scoring.succeeded
+  if config.reward.success_f1:
+    success = scoring.success_by_f1(config.reward.success_f1)
+  return functools.partial(
+    scoring.score_outcomes,
+    max_turns=environment.all_turns,
+    outcome=outcome or outcome_of(config),
+    success=success,
+  )

@@ -60,7 +60,7 @@ class Records:
     name = f'{row["phase"]}/{row["split"]}/t{row["temperature"]:g}'
     self._metrics.show(row, group=f'evaluation/{name}')
 
-  def traces(self, step, groups, scores, advantage_BGS) -> None:
+  def traces(self, step, groups, scores, advantage_BGS, explanation) -> None:
     """Writes the first groups of some steps."""
     if step % self._section.every == 0:
       count = self._section.groups
@@ -71,6 +71,7 @@ class Records:
         groups=groups[:count],
         scores=scores,
         advantage_BGS=advantage_BGS,
+        notes=explanation.notes[:count],
       )
 
   def close(self) -> None:

@@ -23,8 +23,9 @@ import jax
 import ml_collections
 
 from experiments import begin, cli, console
-from experiments.assembly import Assembly, MakeRecipe, assemble
+from experiments.assembly import Assembly, assemble
 from experiments.evaluations import QUICK, Evaluations
+from experiments.experiment import Experiment
 from experiments.records import Records
 from searchrl_jax import checkpoint
 from searchrl_jax import workdir as workdirs
@@ -33,20 +34,24 @@ from searchrl_jax.training import loop
 from searchrl_jax.training.sources import TrainingStoppedError
 
 
-def train(
-  make_recipe: MakeRecipe, config: ml_collections.ConfigDict, *, name: str
-) -> int:
-  """Runs, or goes on with, the experiment `name`; returns the exit code.
+def main(experiment: Experiment) -> None:
+  """The entry point of an experiment's file; never returns."""
+  cli.run(functools.partial(train, experiment), config=experiment.config)
+
+
+def train(experiment: Experiment, config: ml_collections.ConfigDict) -> int:
+  """Runs an experiment, or goes on with it; returns the exit code.
 
   Raises:
     ValueError: something in the config, the files or the workdir is wrong.
     TrainingStoppedError: the run must not go on.
   """
+  name = experiment.name
   workdir = pathlib.Path(cli.WORKDIR.value or f'runs/{name}')
   seed = cli.SEED.value
   identity = {'experiment': name, 'seed': seed, **config.to_dict()}
   workdirs.require_same_config(workdir, identity)
-  run = assemble(make_recipe, config, seed)
+  run = assemble(experiment, config, seed)
   begin.require_same_base(workdir, run.policy)
   if config.init_from:
     begin.require_same_base(pathlib.Path(config.init_from), run.policy)
@@ -74,7 +79,14 @@ def train(
     return 0
   records.resume(done)
   evaluations = Evaluations(
-    config, identity, run.data, run.recipe, run.player, run.clock, records
+    config,
+    identity,
+    run.data,
+    run.recipe,
+    run.player,
+    run.clock,
+    records,
+    experiment.beside(config, run.data),
   )
   if done == 0 and config.init_from:
     evaluations.warm_start(0, state)

@@ -3,7 +3,6 @@
 """A finished or running workdir, read back to play with its weights."""
 
 import dataclasses
-import importlib
 import pathlib
 from typing import Any
 
@@ -14,6 +13,7 @@ from experiments import policy as policies
 from experiments.begin import WARM_START
 from experiments.configs import base
 from experiments.data import Data, make_data
+from experiments.experiment import Experiment, find
 from experiments.player import Player
 from searchrl_jax import checkpoint
 from searchrl_jax import workdir as workdirs
@@ -30,6 +30,7 @@ class Restored:
   config: ml_collections.ConfigDict
   identity: dict
   step: int
+  experiment: Experiment
   named: policies.Named
   tokenizer: Tokenizer
   mesh: Any
@@ -76,7 +77,8 @@ def restore(workdir: str, *, step: str, changes: dict[str, Any]) -> Restored:
     config.devices = 1
     config.mesh.update(fsdp=1, tensor=1)
   named = policies.read_name(config)
-  tokenizer = parts.make_tokenizer(config, named)
+  experiment = find(identity['experiment'])
+  tokenizer = parts.make_tokenizer(config, named, experiment.grammar)
   decoder = policies.make_decoder(config, named, tokenizer)
   mesh = parts.make_mesh(config)
   policy = policies.make_policy(decoder, named, mesh, identity['seed'])
@@ -88,7 +90,15 @@ def restore(workdir: str, *, step: str, changes: dict[str, Any]) -> Restored:
     place, policy.learned, step=_number(workdir, step)
   )
   return Restored(
-    config, identity, number, named, tokenizer, mesh, policy, params
+    config,
+    identity,
+    number,
+    experiment,
+    named,
+    tokenizer,
+    mesh,
+    policy,
+    params,
   )
 
 
@@ -106,7 +116,8 @@ def load(
   """
   run = restore(workdir, step=step, changes=changes)
   config, seed = run.config, run.identity['seed']
-  recipe = _recipe(run.identity['experiment'], config, run.tokenizer)
+  environment = run.experiment.grammar.environment(config, run.tokenizer)
+  recipe = run.experiment.recipe(config, environment)
   data = make_data(config, seed)
   player = parts.make_player(
     config,
@@ -121,18 +132,6 @@ def load(
   )
   player.load(run.params)
   return Saved(config, run.identity, run.step, recipe, player, data)
-
-
-def _recipe(experiment: str, config, tokenizer) -> Recipe:
-  """The parts of the method that the workdir was trained by."""
-  try:
-    module = importlib.import_module(f'experiments.{experiment}')
-  except ModuleNotFoundError:
-    raise ValueError(
-      f'there is no experiment {experiment!r} here; evaluate where it was run.'
-    ) from None
-  environment = parts.make_environment(config, tokenizer)
-  return module.recipe(config, environment)
 
 
 def _number(workdir: str, step: str) -> int | None:

@@ -8,15 +8,16 @@ Other runs share its result with --config.init_from=runs/sft.
 """
 
 from experiments import cli, grpo, run
+from experiments.experiment import Experiment
 
-recipe = grpo.recipe
+EXPERIMENT = Experiment('sft', grpo.recipe)
 
 
 def main(config):
   """Trains as GRPO would, and stops where experience would begin."""
   with config.unlocked():
     config.training.steps = 0
-  return run.train(recipe, config, name='sft')
+  return run.train(EXPERIMENT, config)
 
 
 if __name__ == '__main__':

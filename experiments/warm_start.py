@@ -1,94 +1,85 @@
 # Copyright 2026 The searchrl_jax Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The lessons before reinforcement learning: drills, then demonstrations.
+"""What the lessons of all grammars share, before reinforcement learning.
 
 drills          half reading aloud, half planning without passages
 demonstrations  the scripted expert, noise and all, in fresh worlds
 """
 
-import dataclasses
+from collections.abc import Callable, Sequence
 
 import ml_collections
 import numpy as np
 
 from experiments.data import Data
 from searchrl_jax.data import drills
-from searchrl_jax.data.expert import Expert, TitleExpert
 from searchrl_jax.data.questions import questions
 from searchrl_jax.data.world import SPLITS
-from searchrl_jax.environments import wording as wordings
 from searchrl_jax.environments.recite import Recite
-from searchrl_jax.environments.search_r1 import SearchR1
-from searchrl_jax.types import Lesson
+from searchrl_jax.types import Lesson, Question
+
+# (step, count) -> the questions of a step.
+Asked = Callable[[int, int], Sequence[Question]]
+
+_LESSONS = ('world', 'titles')
+_WORDINGS = ('words', 'natural')
 
 
-def drill_lessons(
-  config: ml_collections.ConfigDict,
-  environment: SearchR1,
-  data: Data,
-  seed: int,
-) -> list[Lesson]:
-  """Reading and planning over fresh worlds, in equal shares."""
+def lessons_name(config: ml_collections.ConfigDict) -> str:
+  """Whose demonstrations are shown.
+
+  Raises:
+    ValueError: there are no such lessons.
+  """
+  return _one_of('warm_start.lessons', config.warm_start.lessons, _LESSONS)
+
+
+def wording_name(config: ml_collections.ConfigDict) -> str:
+  """How the environment of a config speaks.
+
+  Raises:
+    ValueError: there is no such wording.
+  """
+  name = config.environment.wording
+  return _one_of('environment.wording', name, _WORDINGS)
+
+
+def _one_of(key: str, name: str, known: Sequence[str]) -> str:
+  if name not in known:
+    choice = ' or '.join(f'"{one}"' for one in known)
+    raise ValueError(f'{key} is {name!r}: choose {choice}.')
+  return name
+
+
+def reading_lesson(data: Data, seed: int) -> Lesson:
+  """Passages of fresh worlds, read aloud."""
 
   def reading(step, count):
     return drills.reading(_world(data, seed, step), step, count)
 
-  planning = dataclasses.replace(environment, wording=wordings.PLANNING)
-  planner = drills.Planner(_expert(config, seed))
-  return [
-    Lesson(
-      'reading', Recite(), drills.read_aloud, drills.nothing_found, reading
-    ),
-    Lesson(
-      'planning',
-      planning,
-      planner,
-      drills.nothing_found,
-      _asked(config, data, seed),
-    ),
-  ]
-
-
-def demonstration_lessons(
-  config: ml_collections.ConfigDict,
-  environment: SearchR1,
-  data: Data,
-  seed: int,
-) -> list[Lesson]:
-  """The expert of the generated world, or of titles that questions name."""
-  lessons = config.warm_start.lessons
-  if lessons == 'titles':
-    return [_titles(environment, data, seed)]
-  if lessons != 'world':
-    raise ValueError(
-      f'warm_start.lessons is {lessons!r}: choose "world" or "titles".'
-    )
-  expert, asked = _expert(config, seed), _asked(config, data, seed)
-  return [Lesson('expert', environment, expert, data.resolve, asked)]
-
-
-def _titles(environment, data, seed) -> Lesson:
-  def drawn(step, count):
-    rng = np.random.default_rng((seed, step))
-    return [data.train[i] for i in rng.integers(len(data.train), size=count)]
-
-  expert = TitleExpert(environment.max_turns)
-  return Lesson('titles', environment, expert, data.resolve, drawn)
-
-
-def _expert(config, seed) -> Expert:
-  section = config.warm_start
-  return Expert(
-    seed, section.superfluous, section.early, config.environment.max_turns
+  return Lesson(
+    'reading', Recite(), drills.read_aloud, drills.nothing_found, reading
   )
 
 
-def _asked(config, data, seed):
-  def asked(step, count):
+def asked(config: ml_collections.ConfigDict, data: Data, seed: int) -> Asked:
+  """Questions of a fresh world for every step."""
+
+  def ask(step, count):
     world = _world(data, seed, step)
     return questions(world, step, count, tuple(config.data.hops))
 
-  return asked
+  return ask
+
+
+def drawn(data: Data, seed: int) -> Asked:
+  """Training questions, drawn anew for every step."""
+
+  def draw(step, count):
+    rng = np.random.default_rng((seed, step))
+    return [data.train[i] for i in rng.integers(len(data.train), size=count)]
+
+  return draw
 
 
 def _world(data: Data, seed: int, step: int):

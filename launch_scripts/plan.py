@@ -21,6 +21,7 @@ from absl import flags
 
 from experiments import checks, cli, memory, parts
 from experiments import policy as policies
+from experiments.grammars.search_r1 import SEARCH_R1
 from searchrl_jax.models.config import DecoderConfig, Remat
 from searchrl_jax.training.kept import kept_bytes
 from searchrl_jax.training.weigh import Backend, Devices
@@ -73,7 +74,7 @@ def _decoder(config) -> DecoderConfig:
       token_bytes=range(named.decoder.vocabulary)
     )
   else:
-    tokenizer = parts.make_tokenizer(config, named)
+    tokenizer = parts.make_tokenizer(config, named, SEARCH_R1)
   return policies.make_decoder(config, named, tokenizer)
 
 

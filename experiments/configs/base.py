@@ -44,7 +44,10 @@ def get_config() -> ml_collections.ConfigDict:
   config.environment = {
     'wording': 'words',  # 'words' or 'natural'
     'template': '',  # file of a prompt template of the user's own
-    'max_turns': 4,  # turns in which searches are carried out
+    # Search-R1: turns in which searches are carried out, before a last one;
+    # FactAgent: all turns.
+    'max_turns': 4,
+    'max_facts': 8,  # FactAgent: facts that the store holds
     'topk': 1,  # passages a search brings
     'max_observation': 32,  # tokens of the passages in a reply
     'stop_at_malformed': False,
@@ -157,7 +160,11 @@ def get_config() -> ml_collections.ConfigDict:
 
   # --- rewards and credit ---
   config.reward = {
-    'outcome': 'em',  # 'em' or 'f1'; success is exact match either way
+    'outcome': 'em',  # 'em' or 'f1'
+    # Success is exact match; above 0, a token F1 of at least this.
+    'success_f1': 0.0,
+    # FactAgent: an answer from an empty store earns nothing.
+    'empty_store_fails': True,
     'format_weight': 0.0,  # added where a trajectory is well-formed
   }
   config.grpo = {
@@ -169,6 +176,21 @@ def get_config() -> ml_collections.ConfigDict:
     'release_compatible': False,
     'contribution': 'both',  # 'both', 'useful', 'correct'
     'concentrate_failures': False,
+  }
+
+  config.factagent = {
+    'omega': 0.5,  # weight of the process reward; 0: the outcome alone
+    'normalize': True,  # the process reward within a question's group
+    'to_search': 0.2,  # share of an Assert's reward that its Search gets
+    'prior': 0.5,  # epsilon of the Beta prior of a cluster's success
+    'exact': False,  # only facts equal in normal form are one cluster
+    # Cosine similarities from which two facts, and their relations, are one.
+    'threshold': 0.85,
+    'relation_threshold': 0.6,
+    'malformed_penalty': 0.1,  # taken from a malformed turn
+    'repeated_penalty': 0.1,  # from a search asked before
+    'empty_penalty': 0.1,  # from an answer from an empty store
+    'embedding_width': 256,  # of hashed character n-grams
   }
 
   # --- evaluation, checkpoints, logs ---

@@ -5,7 +5,7 @@
 The actions are JSON whatever the wording, and one parser reads them all; how
 the prompt sounds, how the JSON is spaced and where a turn ends is a wording.
 `NATURAL` speaks to a language model, `WORDS` to a tiny policy whose tokens are
-whole words, `PLANNING` says what `WORDS` says but shows no search result.
+whole words, `PLANNING` says what `WORDS` says but shows no passages.
 """
 
 import dataclasses
@@ -23,6 +23,7 @@ Triple = tuple[str, str, str]
 
 _PLACEHOLDERS = ('{question}', '{facts}', '{result}')
 _PLACEHOLDER = re.compile('|'.join(map(re.escape, _PLACEHOLDERS)))
+_OF_A_RESULT = re.compile(r'{query}|{passages}')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,7 @@ class FactWording:
     no_facts: stands in for the facts of an empty store.
     document_format: one hit, of `number` (from 1), `title` and `text`.
     unsearched: stands in for the result before the first search.
+    answered: a result, of the `query` that brought it and its `passages`.
     empty: stands in for the passages where nothing was found.
     failed: stands in for the passages where the search failed.
     notice: follows the result after a malformed turn; `{why}` is replaced.
@@ -51,6 +53,7 @@ class FactWording:
   no_facts: str
   document_format: str
   unsearched: str
+  answered: str
   empty: str
   failed: str
   notice: str
@@ -68,6 +71,13 @@ class FactWording:
     values = dict(zip(_PLACEHOLDERS, shown, strict=True))
     # In one pass: what was replaced is never searched for placeholders.
     return _PLACEHOLDER.sub(lambda match: values[match[0]], self.template)
+
+  def result(self, query: str, passages: str) -> str:
+    """What the last search brought, and what it asked for."""
+    query = ' '.join(query.split())
+    values = {'{query}': query, '{passages}': passages}
+    shown = _OF_A_RESULT.sub(lambda match: values[match[0]], self.answered)
+    return shown.strip()
 
   def facts(self, facts: Sequence[Triple]) -> str:
     """The store, numbered from 1, white space squeezed within a fact."""
@@ -104,7 +114,10 @@ def _write_line(said: Mapping[str, Any]) -> str:
 def _write_words(said: Mapping[str, Any]) -> str:
   """JSON that white space cuts into few words: every string is padded.
 
-  {"assert":[[" fetok "," employer "," vepev "]]}
+  {"assert":[" fetok employer vepev "]}
+
+  A fact of three words is one string of them: the value then follows its
+  relation at once, as it follows its phrase in a passage.
 
   The brace that closes the object is its only one; others, which stand within
   strings, are escaped, for a brace ends the turn.
@@ -119,6 +132,9 @@ def _padded(value: Any) -> Any:
   if isinstance(value, Mapping):
     return {key: _padded(one) for key, one in value.items()}
   if isinstance(value, list):
+    words = [str(one) for one in value]
+    if len(value) == 3 and all(one.split() == [one] for one in words):
+      return _padded(' '.join(words))
     return [_padded(one) for one in value]
   return value
 
@@ -147,6 +163,7 @@ NATURAL = FactWording(
   no_facts='The store is empty.',
   document_format=wordings.NATURAL.document_format,
   unsearched='Nothing has been searched yet.',
+  answered='Search: {query}\n{passages}',
   empty=wordings.NATURAL.empty,
   failed=wordings.NATURAL.failed,
   notice=(
@@ -158,12 +175,13 @@ NATURAL = FactWording(
 )
 
 WORDS = FactWording(
-  template='question {question} facts {facts} result {result} act ',
+  template='question {question} result {result} facts {facts} act ',
   ending='',
   fact_format='{number} {subject} {relation} {object} ',
   no_facts='',
   document_format='{text} ',  # a passage names what it is about
   unsearched='unsearched',
+  answered='{query} brings {passages}',
   empty='nothing',
   failed='failed',
   notice=' invalid action',
@@ -171,7 +189,7 @@ WORDS = FactWording(
   stops=('}',),
 )
 
-# No result after any search, whatever it found.
+# No passages after any search, whatever it found.
 PLANNING = dataclasses.replace(WORDS, document_format='', empty='')
 
 
@@ -206,15 +224,17 @@ def words_of(wording: FactWording, max_facts: int) -> tuple[str, ...]:
     wording.no_facts,
     wording.document_format,
     wording.unsearched,
+    wording.answered,
     wording.empty,
     wording.failed,
     wording.notice,
   )
   said = re.sub(r'{\w+}', ' ', ' '.join(formats)).split()
-  for action in ({'search': ''}, {'assert': [['', '', '']] * 2}):
+  for action in ({'search': ''}, {'assert': [['-', '-', '-']] * 2}):
     said += wording.write(action).split()
     said += wording.write({'thought': ''} | action).split()
   for action in ({'answer': ''}, {'thought': '', 'answer': ''}):
     said += wording.write(action).split()
+  said = [word for word in said if word != '-']  # stood for a word of a fact
   numbers = map(str, range(1, max_facts + 1))
   return tuple(dict.fromkeys((*said, *numbers)))

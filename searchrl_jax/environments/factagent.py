@@ -4,13 +4,13 @@
 
   world  question Who founded Ada's employer? facts (none) result (none)
   agent  {"search": "Ada employer"}
-  world  question Who ...? facts (none) result Ada is employed at Acme
+  world  question Who ...? facts (none) result of "Ada employer": Ada is ...
   agent  {"assert": [["Ada", "employer", "Acme"]]}
-  world  question Who ...? facts 1. Ada employer Acme result Ada is ...
+  world  question Who ...? facts 1. Ada employer Acme result of "Ada ...
 
 The prompt is made anew before every turn, from the question, the store of
-facts and the last search result; nothing else is remembered, so its length
-does not grow with the conversation. A turn is one JSON object.
+facts and the last search with its result; nothing else is remembered, so its
+length does not grow with the conversation. A turn is one JSON object.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ class State:
 
   Attributes:
     question: what is asked.
-    result: the last search result, as shown.
+    result: the last search result with its query, as shown.
     facts: the store, in the order of its numbers.
     notice: what follows the result after a malformed turn, else empty.
     turns: turns the agent has taken.
@@ -153,7 +153,10 @@ class FactAgent:
       (result,) = results
       if isinstance(result, types.Failed) and self.stop_at_failed_tool:
         return state, types.Stop(types.Status.STOPPED_TOOL)
-      state = dataclasses.replace(state, result=self._result(result))
+      passages = self._passages(result)
+      query = state.action.arguments['query']
+      shown = self.wording.result(query, passages)
+      state = dataclasses.replace(state, result=shown)
     return state, types.Rebuild(self._prompt(state))
 
   def render(self, action: types.Action) -> str:
@@ -177,7 +180,7 @@ class FactAgent:
       state.question.text, state.facts, state.result, state.notice
     )
 
-  def _result(self, result: types.Result) -> str:
+  def _passages(self, result: types.Result) -> str:
     if isinstance(result, types.Failed):
       return self.wording.failed
     if not result:
@@ -224,6 +227,8 @@ def _parse_facts(thought: dict[str, str], facts: Any) -> types.Action:
   for fact in facts:
     if isinstance(fact, dict):
       fact = [fact.get(part) for part in ('subject', 'relation', 'object')]
+    elif isinstance(fact, str):
+      fact = fact.split()  # three words
     triple = [_text(part) for part in fact] if isinstance(fact, list) else []
     if len(triple) != 3 or not all(triple):
       return _invalid(thought, NOT_TRIPLES)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from searchrl_jax import types
 
-_OPEN, _CLOSE = '<answer>', '</answer>'
+TAGS = _OPEN, _CLOSE = '<answer>', '</answer>'
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,7 @@ from searchrl_jax.training.sources import (
 )
 from searchrl_jax.types import (
   Batch,
+  Explanation,
   Groups,
   Kind,
   Question,
@@ -91,7 +92,7 @@ class Experience:
     describe: Callable[[], dict],
     measure: Callable[[Groups, Scores], dict],
     zero_spread: Callable[[Any, Any], Any],
-    record: Callable[[int, Groups, Scores, Any], None],
+    record: Callable[[int, Groups, Scores, Any, Explanation], None],
   ):
     """
     Args:
@@ -107,7 +108,8 @@ class Experience:
       describe: numbers of the player for the log, after it has played.
       measure: plain numbers of groups and their scores, for the log.
       zero_spread: (outcome_BG, valid_BG) -> groups without a preference.
-      record: told of every step's groups, scores and advantages.
+      record: told of every step's groups, scores, advantages and what
+        explains them.
     """
     self._recipe = recipe
     self._play = play
@@ -129,7 +131,9 @@ class Experience:
     groups, scores, metrics = self._draw(step, params)
     with self._clock('rewards'):
       advantage_BGS = np.asarray(self._credit(scores))
-      self._record(step, groups, scores, advantage_BGS)
+      explanation = self._recipe.explain(groups, scores)
+      metrics |= explanation.metrics
+      self._record(step, groups, scores, advantage_BGS, explanation)
     with self._clock('packing'):
       batch = self._pack(groups, scores, advantage_BGS)
     with self._clock('update'):

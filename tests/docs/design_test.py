@@ -157,7 +157,7 @@ def test_what_is_planned_is_not_there():
   assert not (ROOT / 'colabs').exists(), 'colabs/ is there: describe it'
   there = {path.name for path in (ROOT / 'launch_scripts').glob('*.py')}
   assert there == {'__init__.py', 'plan.py'}, 'describe what is there'
-  for method in ('factagent', 'soar', 'carr', 'cgrpo'):
+  for method in ('soar', 'carr', 'cgrpo'):
     assert not list(PACKAGE.rglob(f'{method}*.py')), f'{method} is there'
     assert not (ROOT / 'experiments' / f'{method}.py').exists()
 

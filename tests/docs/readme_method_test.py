@@ -25,6 +25,7 @@ import pytest
 
 from experiments import cli, parts, policy, recipes, run
 from experiments.configs import base
+from experiments.experiment import Experiment
 from searchrl_jax import types
 from searchrl_jax.credit import grpo
 
@@ -121,10 +122,13 @@ def test_the_added_credit_keeps_to_the_rules_of_groups(added):
 
 def test_the_added_experiment_is_a_recipe(added):
   config = base.get_config()
-  environment = parts.make_environment(
-    config, parts.make_tokenizer(config, policy.read_name(config))
+  experiment = added['experiments/late.py'].EXPERIMENT
+  assert experiment.name == 'late'
+  tokenizer = parts.make_tokenizer(
+    config, policy.read_name(config), experiment.grammar
   )
-  recipe = added['experiments/late.py'].recipe(config, environment)
+  environment = experiment.grammar.environment(config, tokenizer)
+  recipe = experiment.recipe(config, environment)
   assert isinstance(recipe, types.Recipe)
   assert recipe.environment is environment
   np.testing.assert_allclose(jax.jit(recipe.credit)(GROUP), EXPECTED, atol=6e-5)
@@ -161,7 +165,7 @@ def test_the_environment_that_a_recipe_names_is_played(tmp_path):
     mock.patch.object(parts, 'make_player', make_player),
     pytest.raises(PlayedError, match=r'^1$'),
   ):
-    run.train(recipe, config, name='other')
+    run.train(Experiment('other', recipe), config)
 
 
 def test_the_added_files_pass_what_ours_must_pass(tmp_path):

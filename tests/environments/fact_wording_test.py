@@ -16,12 +16,12 @@ FACTS = (('fetok', 'employer', 'vepev'), ('vepev', 'founder', 'zurep'))
 
 def test_a_prompt_of_words_is_short():
   assert WORDS.prompt('who is it ?', FACTS, 'vepev was here', '') == (
-    'question who is it ? facts 1 fetok employer vepev 2 vepev founder zurep '
-    'result vepev was here act '
+    'question who is it ? result vepev was here '
+    'facts 1 fetok employer vepev 2 vepev founder zurep act '
   )
   prompt = WORDS.prompt('who ?', (), WORDS.unsearched, '')
   assert prompt.split() == (
-    ['question', 'who', '?', 'facts', 'result', 'unsearched', 'act']
+    ['question', 'who', '?', 'result', 'unsearched', 'facts', 'act']
   )
 
 
@@ -72,9 +72,7 @@ def test_actions_in_words_are_cut_by_white_space_into_few_words():
   triples = [['fetok', 'employer', 'vepev'], ['a', 'b', 'c']]
   said = {
     '{"search":" fetok employer "}': {'search': 'fetok employer'},
-    ('{"assert":[[" fetok "," employer "," vepev "],[" a "," b "," c "]]}'): {
-      'assert': triples
-    },
+    ('{"assert":[" fetok employer vepev "," a b c "]}'): {'assert': triples},
     '{"answer":" vepev "}': {'answer': 'vepev'},
     '{"answer":" "}': {'answer': ''},
     '{"thought":" given fetok ","search":" x "}': {
@@ -95,11 +93,11 @@ def test_words_of_names_every_word_once():
   words = fact_wording.words_of(WORDS, 3)
   assert len(set(words)) == len(words)
   assert set(words) == {
-    *('question', 'facts', 'result', 'act', '1', '2', '3'),
+    *('question', 'facts', 'result', 'brings', 'act', '1', '2', '3'),
     *('unsearched', 'nothing', 'failed', 'invalid', 'action'),
-    *('{"search":"', '{"assert":[["', '{"answer":"', '{"thought":"'),
-    *('","search":"', '","assert":[["', '","answer":"'),
-    *('","', '"],["', '"}', '"]]}'),
+    *('{"search":"', '{"assert":["', '{"answer":"', '{"thought":"'),
+    *('","search":"', '","assert":["', '","answer":"'),
+    *('","', '"}', '"]}'),
   }
 
 

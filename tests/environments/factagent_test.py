@@ -79,19 +79,21 @@ def test_a_conversation_in_words():
   actions += [search('vepev founder'), asserted(VEPEV), answer('zurep')]
   environment = make()
   assert environment.start(QUESTION)[1] == (
-    'question who founded it ? facts  result unsearched act '
+    'question who founded it ? result unsearched facts  act '
   )
   played = play(environment, actions)
   assert [action for action, _ in played] == actions
-  start = 'question who founded it ? facts'
+  start = 'question who founded it ? result'
+  page = 'fetok employer brings fetok works at vepev facts'
+  other = 'vepev founder brings vepev founder zurep facts'
   one, two = '1 fetok employer vepev', '2 vepev founder zurep'
   assert [reply for _, reply in played] == [
-    types.Rebuild(f'{start}  result fetok works at vepev act '),
+    types.Rebuild(f'{start} {page}  act '),
     # After an Assert the last search result stays.
-    types.Rebuild(f'{start} {one} result fetok works at vepev act '),
+    types.Rebuild(f'{start} {page} {one} act '),
     # The next search replaces it; the store is what is left of it.
-    types.Rebuild(f'{start} {one} result vepev founder zurep act '),
-    types.Rebuild(f'{start} {one} {two} result vepev founder zurep act '),
+    types.Rebuild(f'{start} {other} {one} act '),
+    types.Rebuild(f'{start} {other} {one} {two} act '),
     types.Stop(Status.ANSWERED),
   ]
 
@@ -102,7 +104,10 @@ def test_a_natural_conversation():
   prompts = [environment.start(QUESTION)[1]]
   prompts += [reply.prompt for _, reply in play(environment, actions)]
   rules = NATURAL.template.partition('Question:')[0]
-  page = 'Doc 1(Title: "fetok employer") fetok works at vepev'
+  page = (
+    'Search: fetok employer\n'
+    'Doc 1(Title: "fetok employer") fetok works at vepev'
+  )
   shows = [
     ('The store is empty.', 'Nothing has been searched yet.'),
     ('The store is empty.', page),
@@ -123,12 +128,13 @@ def test_a_natural_conversation():
 def test_failed_and_empty_searches_replace_the_result():
   environment = make()
   found = search('fetok employer')
-  assert ' result nothing act ' in shown(environment, [found, search('zed')])
+  nothing = shown(environment, [found, search('zed')])
+  assert ' result zed brings nothing facts ' in nothing
   failed = shown(environment, [found, search('zed')], failing=('zed',))
-  assert ' result failed act ' in failed
+  assert ' result zed brings failed facts ' in failed
   # A malformed turn replaces nothing.
   kept = shown(environment, [found, '{'])
-  assert kept.endswith(' result fetok works at vepev invalid action act ')
+  assert ' brings fetok works at vepev invalid action facts ' in kept
   assert shown(environment, [found, '{', '{']) == kept
 
 
@@ -156,12 +162,12 @@ def test_an_assert_beyond_the_store_is_malformed_as_a_whole():
   before = shown(environment, full)
   action, reply = play(environment, [*full, asserted(FETOK, 'abc')])[-1]
   assert action == invalid('the store holds at most 2 facts')
-  assert reply.prompt == before.replace(' act ', ' invalid action act ')
+  assert reply.prompt == before.replace(' facts ', ' invalid action facts ')
   # What is stored already needs no room.
   assert play(environment, [*full, asserted(VEPEV)])[-1][0].kind == Kind.ASSERT
   # Three at once: none of them is stored.
   first, reply = play(environment, [asserted('abc', 'def', 'ghi')])[-1]
-  assert first.kind == Kind.INVALID and ' facts  result ' in reply.prompt
+  assert first.kind == Kind.INVALID and ' facts  act ' in reply.prompt
   text = (
     '{"thought": "t", "assert": [["a","b","c"],["d","e","f"],["g","h","i"]]}'
   )
@@ -175,8 +181,8 @@ def test_passages_are_cut_and_the_question_and_facts_never():
     environment, [asserted(FETOK, VEPEV), search('fetok employer')]
   )
   assert prompt == (
-    'question who founded it ? facts 1 fetok employer vepev '
-    '2 vepev founder zurep result fetok works act '
+    'question who founded it ? result fetok employer brings fetok works '
+    'facts 1 fetok employer vepev 2 vepev founder zurep act '
   )
 
 
@@ -185,12 +191,14 @@ def test_nothing_said_or_found_is_taken_for_a_placeholder():
   state, _ = environment.start(QUESTION)
   text = environment.render(asserted(('{result}', '{facts}', '{x}')))
   state, _, _ = environment.act(state, text)
-  state, _, _ = environment.act(state, environment.render(search('x')))
+  said = environment.render(search('{passages}'))
+  state, _, _ = environment.act(state, said)
   page = types.Document('0', 't', 'see {facts} and {question}')
   _, reply = environment.reply(state, [(page,)])
   assert reply.prompt == (
-    'question who founded it ? facts 1 {result} {facts} {x} '
-    'result see {facts} and {question} act '
+    'question who founded it ? '
+    'result {passages} brings see {facts} and {question} '
+    'facts 1 {result} {facts} {x} act '
   )
 
 
@@ -315,12 +323,12 @@ def roll(wording, speaker, actions, limits):
 def test_every_turn_is_a_row_of_its_own():
   actions = [search('fetok employer'), asserted(FETOK), answer('vepev')]
   played = roll(WORDS, _TOKENIZER, actions, _SHORT)
-  start = 'question who founded it ? facts'
-  page = 'result fetok works at vepev act'
+  start = 'question who founded it ? result'
+  page = f'{start} fetok employer brings fetok works at vepev facts'
   rows = [
-    (f'{start} result unsearched act', '{"search":" fetok employer "}'),
-    (f'{start} {page}', '{"assert":[[" fetok "," employer "," vepev "]]}'),
-    (f'{start} 1 fetok employer vepev {page}', '{"answer":" vepev "}'),
+    (f'{start} unsearched facts act', '{"search":" fetok employer "}'),
+    (f'{page} act', '{"assert":[" fetok employer vepev "]}'),
+    (f'{page} 1 fetok employer vepev act', '{"answer":" vepev "}'),
   ]
   assert len(played.rows) == len(played.turns) == 3
   for i, (row, turn, (given_text, said)) in enumerate(
@@ -349,11 +357,9 @@ def test_a_policy_of_words_can_say_nothing_that_it_cannot_be_shown():
   environment = make(shorten=cut)
   words = range(2, len(_TOKENIZER.token_bytes))
   kinds = set()
-  head = _TOKENIZER.encode('{"assert":[["')
-  middle = _TOKENIZER.encode('","')
+  head, tail = _TOKENIZER.encode('{"assert":["'), _TOKENIZER.encode('"]}')
   for _ in range(300):
-    a, b, c = rng.choice(words, (3, 2)).tolist()
-    ids = [*head, *a, *middle, *b, *middle, *c, *_TOKENIZER.encode('"]]}')]
+    ids = [*head, *rng.choice(words, 3).tolist(), *tail]
     text = stops.cut(_TOKENIZER.decode(ids), environment.stops)
     state, action, requests = environment.act(
       environment.start(QUESTION)[0], text

@@ -14,7 +14,7 @@ from unittest import mock
 import jax
 import pytest
 
-from experiments import checks, configs, parts, policy
+from experiments import checks, configs, experiment, parts, policy
 from searchrl_jax import (
   checkpoint,
   metrics,
@@ -32,7 +32,17 @@ CONFIGS = sorted(
   for path in FOLDER.glob('*.py')
   if path.stem not in ('__init__', 'base')
 )
-TRAINING = ('sft', 'grpo', 'cwgrpo')
+# What may be run with a config: those of its grammar.
+SEARCHING = ('sft', 'grpo', 'cwgrpo')
+EXPERIMENTS = {
+  'tiny': (*SEARCHING, 'factagent_on_search'),
+  'qa_bytes': SEARCHING,
+  'smollm2_2wiki': SEARCHING,
+  'factagent_tiny': ('factagent', 'cwgrpo_on_facts'),
+  'factagent_smollm2': ('factagent',),
+  'factagent_qwen25_3b': ('factagent',),
+  'factagent_qwen25_7b': ('factagent',),
+}
 
 
 def module_of(name):
@@ -48,7 +58,15 @@ def runs_on_cpu(name):
 
 
 def test_there_are_configs():
-  assert {'tiny', 'qa_bytes'} <= set(CONFIGS)
+  assert set(EXPERIMENTS) == set(CONFIGS)
+
+
+def test_every_experiment_begins_with_a_config_of_its_own_grammar():
+  for config, names in EXPERIMENTS.items():
+    for name in names:
+      start = experiment.find(name).config
+      grammars = {experiment.find(n).grammar for n in EXPERIMENTS[start]}
+      assert experiment.find(name).grammar in grammars, (config, name)
 
 
 @pytest.mark.parametrize('name', CONFIGS)
@@ -57,11 +75,11 @@ def test_every_config_builds(name):
   config = module_of(name).get_config()
   checks.require_sense(config)
   named = policy.read_name(config)
-  tokenizer = parts.make_tokenizer(config, named)
-  environment = parts.make_environment(config, tokenizer)
-  for experiment in ('grpo', 'cwgrpo'):
-    module = importlib.import_module(f'experiments.{experiment}')
-    assert module.recipe(config, environment).environment is environment
+  for experiment_name in EXPERIMENTS[name]:
+    found = experiment.find(experiment_name)
+    tokenizer = parts.make_tokenizer(config, named, found.grammar)
+    environment = found.grammar.environment(config, tokenizer)
+    assert found.recipe(config, environment).environment is environment
   model = make_model(policy.make_decoder(config, named, tokenizer))
   params = jax.eval_shape(model.init, jax.random.key(0))
   assert jax.tree.leaves(params)
@@ -132,10 +150,12 @@ QUICK = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('config', CONFIGS)
-@pytest.mark.parametrize('experiment', TRAINING)
+@pytest.mark.parametrize(
+  'name, config',
+  [(name, config) for config, names in EXPERIMENTS.items() for name in names],
+)
 def test_two_steps_and_two_more(
-  start, mini, passages, interrupted, tmp_path, experiment, config
+  start, mini, passages, interrupted, tmp_path, name, config
 ):
   real = passages(config)
   file = f'--config={FOLDER / config}.py'
@@ -145,28 +165,28 @@ def test_two_steps_and_two_more(
       mock.patch.object(workdirs, 'write_config', side_effect=BuiltError),
       pytest.raises(BuiltError),
     ):
-      start(experiment, *command)
+      start(name, *command)
     return
   command += QUICK if real else mini
-  if experiment == 'cwgrpo' and real:
-    ended = start(experiment, *command)
+  if name == 'cwgrpo' and real:
+    ended = start(name, *command)
     assert ended.code == 2
     assert 'it needs a judge' in ended.err
     return
   # Four steps of supervised learning, or none and four of reinforcement.
-  supervised, learning = (4, 0) if experiment == 'sft' else (0, 4)
+  supervised, learning = (4, 0) if name == 'sft' else (0, 4)
   command += [
     '--config.warm_start.drill_steps=0',
     f'--config.warm_start.sft_steps={supervised}',
     f'--config.training.steps={learning}',
   ]
   with interrupted(3):
-    assert start(experiment, *command).code == 130
+    assert start(name, *command).code == 130
   assert checkpoint.saved_steps(tmp_path / 'run') == [2]
-  ended = start(experiment, *command)
+  ended = start(name, *command)
   assert ended.code == 0, ended.err
   assert 'going on after step 2.' in ended.out
   rows = list(metrics.read_rows(tmp_path / 'run' / 'metrics.jsonl'))
   assert [row['step'] for row in rows] == [1, 2, 3, 4]
-  stage = 'demonstrations' if experiment == 'sft' else 'experience'
+  stage = 'demonstrations' if name == 'sft' else 'experience'
   assert {row['stage'] for row in rows} == {stage}

@@ -60,7 +60,10 @@ MINI = (
   '--config.traces.every=1',
 )
 
-ENTRIES = ('sft', 'grpo', 'cwgrpo', 'evaluate', 'ask', 'compare', 'export')
+ENTRIES = (
+  *('sft', 'grpo', 'cwgrpo', 'factagent', 'cwgrpo_on_facts'),
+  *('factagent_on_search', 'evaluate', 'ask', 'compare', 'export'),
+)
 
 
 class Ended(NamedTuple):

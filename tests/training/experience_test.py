@@ -152,7 +152,8 @@ def test_credit_arrives_at_the_tokens_of_its_rollout():
     tokens = number % 4 + 1
     np.testing.assert_allclose(advantages[number], [value] * tokens, atol=1e-4)
   assert not collected.targets.advantage[~collected.batch.sampled].any()
-  ((step, groups, scores, advantage_BGS),) = seen.records
+  ((step, groups, scores, advantage_BGS, explanation),) = seen.records
+  assert explanation == types.unexplained(groups, scores)
   assert (step, len(groups)) == (1, 2)
   assert advantage_BGS.shape == (2, 4, S)
   assert not advantage_BGS[:, :, 1].any()  # there is no second turn
@@ -297,7 +298,7 @@ def test_coming_close_to_the_limit_costs_outcome():
   config = dataclasses.replace(PLAIN, overlong_margin=2, max_tokens=4)
   experience, seen = make(['1 0 1 1'], config=config)
   collected = experience.collect(1, 2.0)
-  ((_, _, scores, _),) = seen.records
+  ((_, _, scores, *_),) = seen.records
   np.testing.assert_allclose(scores.outcome, [[1, 0, 0.5, 0]])
   # Success is decided by the rewards alone.
   np.testing.assert_array_equal(scores.success, [[1, 0, 1, 1]])
@@ -320,7 +321,7 @@ def test_redraws_fill_silent_places_and_are_bounded():
     experience, seen = make(*rounds, config=config)
     collected = experience.collect(1, 2.0)
     assert len(seen.batches) == drawn
-    ((_, groups, scores, _),) = seen.records
+    ((_, groups, scores, *_),) = seen.records
     assert [members[0].question.text for members in groups] == texts
     expected = [[float(x) for x in text.split()] for text in texts]
     np.testing.assert_array_equal(scores.outcome, expected)

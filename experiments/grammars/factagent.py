@@ -1,0 +1,100 @@
+# Copyright 2026 The searchrl_jax Authors
+# SPDX-License-Identifier: Apache-2.0
+"""FactAgent's conversation: search, assert, answer, from a store of facts."""
+
+import dataclasses
+import functools
+
+import ml_collections
+
+from experiments import warm_start
+from experiments.data import Data
+from experiments.grammars.grammar import Grammar
+from searchrl_jax import tokenizer as tokenizers
+from searchrl_jax.data import drills
+from searchrl_jax.data.fact_expert import FactExpert, FactPlanner
+from searchrl_jax.environments import fact_wording as wordings
+from searchrl_jax.environments import recite
+from searchrl_jax.environments.factagent import FactAgent
+from searchrl_jax.rewards import format
+from searchrl_jax.types import Lesson
+
+
+def make_wording(config: ml_collections.ConfigDict) -> wordings.FactWording:
+  """How the environment speaks, with the user's template where one is given.
+
+  Raises:
+    ValueError: there is no such wording or template.
+  """
+  known = {'words': wordings.WORDS, 'natural': wordings.NATURAL}
+  wording = known[warm_start.wording_name(config)]
+  if not config.environment.template:
+    return wording
+  template = wordings.template_from(config.environment.template)
+  return dataclasses.replace(wording, template=template)
+
+
+def make_environment(
+  config: ml_collections.ConfigDict, tokenizer: tokenizers.Tokenizer
+) -> FactAgent:
+  """FactAgent's conversation of a config."""
+  section = config.environment
+  return FactAgent(
+    make_wording(config),
+    max_turns=section.max_turns,
+    max_facts=section.max_facts,
+    topk=section.topk,
+    max_observation=section.max_observation,
+    shorten=functools.partial(tokenizers.shorten, tokenizer),
+    stop_at_malformed=section.stop_at_malformed,
+    stop_at_failed_tool=section.stop_at_failed_tool,
+  )
+
+
+def _words(config) -> tuple[str, ...]:
+  said = wordings.words_of(make_wording(config), config.environment.max_facts)
+  return (*said, *recite.TAGS)  # passages are read aloud between these
+
+
+def _drills(config, environment: FactAgent, data: Data, seed) -> list[Lesson]:
+  """Reading and planning over fresh worlds, in equal shares."""
+  planning = Lesson(
+    'planning',
+    dataclasses.replace(environment, wording=wordings.PLANNING),
+    FactPlanner(_expert(config, seed)),
+    drills.nothing_found,
+    warm_start.asked(config, data, seed),
+  )
+  return [warm_start.reading_lesson(data, seed), planning]
+
+
+def _demonstrations(config, environment, data: Data, seed) -> list[Lesson]:
+  """The expert of the generated world.
+
+  Raises:
+    ValueError: other lessons are asked for.
+  """
+  if warm_start.lessons_name(config) != 'world':
+    raise ValueError(
+      'warm_start.lessons is "titles", whose script asserts no facts; choose '
+      '"world", or warm_start.sft_steps=0.'
+    )
+  expert, asked = _expert(config, seed), warm_start.asked(config, data, seed)
+  return [Lesson('expert', environment, expert, data.resolve, asked)]
+
+
+def _expert(config, seed) -> FactExpert:
+  section = config.warm_start
+  return FactExpert(
+    seed, section.superfluous, section.early, config.environment.max_turns
+  )
+
+
+FACTAGENT = Grammar(
+  'factagent',
+  words=_words,
+  environment=make_environment,
+  drills=_drills,
+  demonstrations=_demonstrations,
+  formed=format.legal,
+)
