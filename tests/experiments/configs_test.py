@@ -22,7 +22,7 @@ from searchrl_jax import (
   pretrained_tokenizer,
 )
 from searchrl_jax import workdir as workdirs
-from searchrl_jax.models import export
+from searchrl_jax.models import export, presets
 from searchrl_jax.models.config import tiny
 from searchrl_jax.models.decoder import make_model
 
@@ -74,6 +74,13 @@ def test_every_config_builds(name):
   runs_on_cpu(name)
   config = module_of(name).get_config()
   checks.require_sense(config)
+  if not runs_on_cpu(name):  # nor are its weights here: random ones, its sizes
+    (config.model.name,) = [
+      preset
+      for preset, sizes in presets.PRESETS.items()
+      if sizes.hub_id == config.model.name
+    ]
+    config.tokenizer = 'bytes'
   named = policy.read_name(config)
   for experiment_name in EXPERIMENTS[name]:
     found = experiment.find(experiment_name)
@@ -87,20 +94,24 @@ def test_every_config_builds(name):
   parts.make_sampling(config)
 
 
+# The published model whose files come with the tests.
+AT_HAND = 'HuggingFaceTB/SmolLM2-135M-Instruct'
+
+
 class BuiltError(Exception):
   """All parts of a run were made and nothing was found wrong."""
 
 
 @pytest.fixture(scope='session')
 def in_small(tmp_path_factory):
-  """in_small(name): flags of a small model with a published one's tokenizer.
+  """in_small(): flags of a small model with a published tokenizer.
 
-  Its own weights would take minutes and gigabytes for what is tested here.
+  Published weights would take minutes and gigabytes for what is tested here.
   """
 
   @functools.cache
-  def in_small(name):
-    files = model_files.find(name, model_files.TOKENIZER)
+  def in_small():
+    files = model_files.find(AT_HAND, model_files.TOKENIZER)
     tokenizer = pretrained_tokenizer.load(files, vocabulary=0)
     rows = len(tokenizer.token_bytes)
     sizes = dataclasses.replace(tiny(rows), layers=1, width=16)
@@ -129,7 +140,7 @@ def passages(request):
     place = request.getfixturevalue('data')
     small = ()
     if config.model.name:
-      small = request.getfixturevalue('in_small')(config.model.name)
+      small = request.getfixturevalue('in_small')()
     return (
       *small,
       f'--config.data.corpus={place}/corpus.jsonl',
@@ -161,6 +172,7 @@ def test_two_steps_and_two_more(
   file = f'--config={FOLDER / config}.py'
   command = [file, *real, f'--workdir={tmp_path}/run']
   if not runs_on_cpu(config):
+    command.append('--config.rollout.questions=8')  # one for each device
     with (
       mock.patch.object(workdirs, 'write_config', side_effect=BuiltError),
       pytest.raises(BuiltError),
