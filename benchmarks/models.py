@@ -94,10 +94,12 @@ _layers_again = functools.partial(_full, remat=Remat.LAYER)
 _update = functools.partial(_theirs, 'update')
 
 OURS_DECODE: dict[str, Make] = {
-  'decode_ours': functools.partial(_ours, 'decode')
+  'decode_ours': functools.partial(_ours, 'decode', bfloat16=False),
+  'decode_ours_bf16': functools.partial(_ours, 'decode', bfloat16=True),
 }
 THEIRS_DECODE: dict[str, Make] = {
-  'decode_torch': functools.partial(_theirs, 'decode')
+  'decode_torch': functools.partial(_theirs, 'decode', bfloat16=False),
+  'decode_torch_bf16': functools.partial(_theirs, 'decode', bfloat16=True),
 }
 OURS_UPDATE: dict[str, Make] = {
   'update_ours': _full,
@@ -118,7 +120,11 @@ THEIRS_UPDATE: dict[str, Make] = {
 }
 # What is printed of whom: the first over the second.
 RATIOS = {
-  'decode_tokens_per_s': (('decode_ours', 'decode_torch'),),
+  'decode_tokens_per_s': (
+    ('decode_ours', 'decode_torch'),
+    ('decode_ours_bf16', 'decode_torch'),
+    ('decode_ours_bf16', 'decode_torch_bf16'),
+  ),
   'update_tokens_per_s': (
     ('update_ours', 'update_torch'),
     ('update_ours_layers_again', 'update_torch_checkpointing'),

@@ -36,9 +36,15 @@ class _NoText:
     return (b'.',) * self.vocabulary
 
 
-def decode(sizes):
+def _in_dtype(sizes, bfloat16: bool):
+  """The decoder, computing in float32 or bfloat16."""
+  dtype = jnp.bfloat16 if bfloat16 else jnp.float32
+  return dataclasses.replace(sizes.decoder, compute_dtype=dtype)
+
+
+def decode(sizes, *, bfloat16: bool):
   """Greedy turns of a batch by `ModelPolicy`; returns what measures them."""
-  model = decoder.make_model(sizes.decoder)
+  model = decoder.make_model(_in_dtype(sizes, bfloat16))
   prompts = sizes.prompts()
   policy = ModelPolicy(
     model,
@@ -85,8 +91,7 @@ def update(sizes, *, bfloat16: bool, adapters: bool, remat: Remat):
     remat: what the backward pass makes again.
   """
   config = dataclasses.replace(
-    sizes.decoder,
-    compute_dtype=jnp.bfloat16 if bfloat16 else jnp.float32,
+    _in_dtype(sizes, bfloat16),
     lora=Lora() if adapters else None,
     remat=remat,
   )

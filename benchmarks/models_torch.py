@@ -29,9 +29,11 @@ def _model(sizes):
   )
 
 
-def decode(sizes):
+def decode(sizes, *, bfloat16: bool):
   """Greedy `generate` of a batch; returns what measures it once."""
   model = _model(sizes).eval()
+  if bfloat16:
+    model = model.to(torch.bfloat16)
   prompts = torch.from_numpy(sizes.prompts().astype(np.int64))
   attended = torch.ones_like(prompts)
 

@@ -33,7 +33,7 @@ TINY = models.Sizes(
   decode_rounds=1,
   update_rounds=2,
 )
-OURS = {'decode_ours', 'update_ours', 'update_ours_bf16', 'update_ours_lora'}
+OURS = {*models.OURS_DECODE, *models.OURS_UPDATE}
 
 
 def run(capsys):
@@ -61,8 +61,8 @@ def test_without_pytorch_it_says_so_and_measures_us(capsys):
     result = run(capsys)
   assert_figures(result, OURS)
   assert set(result['ratios']) == {
-    'update_ours_bf16/update_ours',
-    'update_ours_lora/update_ours',
+    'update_ours_bf16/update_ours_layers_again',
+    'update_ours_lora/update_ours_layers_again',
   }
   assert 'not there' in result['pytorch']
 

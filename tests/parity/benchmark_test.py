@@ -7,12 +7,7 @@ import json
 from benchmarks import models
 from tests.benchmarks.models_test import OURS, TINY, assert_figures
 
-THEIRS = {
-  'decode_torch',
-  'update_torch',
-  'update_torch_checkpointing',
-  'update_torch_bf16',
-}
+THEIRS = {*models.THEIRS_DECODE, *models.THEIRS_UPDATE}
 
 
 def test_both_sides_are_measured(capsys):
