@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from searchrl_jax import types
-from searchrl_jax.credit import cwgrpo, grpo, spread
+from searchrl_jax.credit import cwgrpo, factagent, grpo, spread
 from searchrl_jax.training import (
   aggregation,
   kl,
@@ -88,6 +88,36 @@ def credit(outcome, kind, useful, correct, alpha):
     signals={'retrieval_useful': useful, 'reasoning_correct': correct},
   )
   return cwgrpo.advantages(scores, alpha=float(alpha))
+
+
+def cluster_exact(key, mask):
+  return factagent.cluster_exact(key.astype(np.int32), mask.astype(bool))
+
+
+def utilities(cluster, rollout, success):
+  return factagent.utilities(
+    cluster.astype(np.int32),
+    rollout.astype(np.int32),
+    np.ones(cluster.shape, bool),
+    success.astype(bool),
+    np.ones(success.shape, bool),
+  )
+
+
+def shaping(utility, turn, search, to_search):
+  """Of one rollout whose facts are clusters of their own."""
+  facts = np.arange(len(utility), dtype=np.int32)
+  result = factagent.shaping(
+    row(facts),
+    row(utility),
+    row(np.zeros_like(facts)),
+    row(turn.astype(np.int32)),
+    row(np.ones(len(facts), bool)),
+    row(row(np.isin(np.arange(len(search)), turn))),
+    row(row(search.astype(np.int32))),
+    to_search=float(to_search),
+  )
+  return result[0, 0]
 
 
 def batch_of(turn, segments=None):
@@ -175,6 +205,9 @@ FUNCTIONS = {
     redistribute, release_compatible=True
   ),
   'cwgrpo.advantages': credit,
+  'factagent.cluster_exact': cluster_exact,
+  'factagent.utilities': utilities,
+  'factagent.shaping': shaping,
   'spread.token_weighted_mean': token_weighted,
   'surrogate.clipped': lambda ratio, advantage, low, high: surrogate.clipped(
     row(ratio), row(ratio), row(advantage), low=low, high=high
