@@ -90,6 +90,20 @@ def credit(outcome, kind, useful, correct, alpha):
   return cwgrpo.advantages(scores, alpha=float(alpha))
 
 
+def cluster(
+  embedding, relation, negated, numbers, mask, threshold, relation_threshold
+):
+  return factagent.cluster(
+    embedding,
+    relation,
+    negated.astype(bool),
+    numbers.astype(np.int32),
+    mask.astype(bool),
+    threshold=float(threshold),
+    relation_threshold=float(relation_threshold),
+  )
+
+
 def cluster_exact(key, mask):
   return factagent.cluster_exact(key.astype(np.int32), mask.astype(bool))
 
@@ -101,6 +115,17 @@ def utilities(cluster, rollout, success):
     np.ones(cluster.shape, bool),
     success.astype(bool),
     np.ones(success.shape, bool),
+  )
+
+
+def new_facts(cluster, rollout, turn):
+  """Where every turn may write into the store."""
+  return factagent.new_facts(
+    cluster.astype(np.int32),
+    rollout.astype(np.int32),
+    turn.astype(np.int32),
+    np.ones(cluster.shape, bool),
+    np.ones((len(cluster), int(rollout.max()) + 1, int(turn.max()) + 1), bool),
   )
 
 
@@ -118,6 +143,36 @@ def shaping(utility, turn, search, to_search):
     to_search=float(to_search),
   )
   return result[0, 0]
+
+
+def told(key, rollout, turn, kind, search, repeated, success):
+  """Scores of groups in which facts are clusters where their keys are equal."""
+  return types.Scores(
+    outcome=success,
+    success=success.astype(bool),
+    valid=np.ones(success.shape, bool),
+    kind=kind.astype(np.int32),
+    judged=np.zeros(kind.shape, bool),
+    signals={
+      'search_of_assert': search,
+      'repeated_search': repeated,
+      'empty_answer': np.zeros_like(search),
+    },
+    facts={
+      'key': key.astype(np.int32),
+      'rollout': rollout.astype(np.int32),
+      'turn': turn.astype(np.int32),
+      'mask': np.ones(key.shape, bool),
+    },
+  )
+
+
+def process(**arguments):
+  return factagent.process(told(**arguments), exact=True).reward_BGS
+
+
+def fact_advantages(**arguments):
+  return factagent.advantages(told(**arguments), exact=True)
 
 
 def batch_of(turn, segments=None):
@@ -205,9 +260,13 @@ FUNCTIONS = {
     redistribute, release_compatible=True
   ),
   'cwgrpo.advantages': credit,
+  'factagent.cluster': cluster,
   'factagent.cluster_exact': cluster_exact,
   'factagent.utilities': utilities,
+  'factagent.new_facts': new_facts,
   'factagent.shaping': shaping,
+  'factagent.process': process,
+  'factagent.advantages': fact_advantages,
   'spread.token_weighted_mean': token_weighted,
   'surrogate.clipped': lambda ratio, advantage, low, high: surrogate.clipped(
     row(ratio), row(ratio), row(advantage), low=low, high=high
