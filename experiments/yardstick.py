@@ -14,6 +14,8 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 
+import ml_collections
+
 from experiments import parts
 from experiments import policy as policies
 from experiments.data import Data
@@ -41,10 +43,7 @@ def search_r1_prompts(config, data: Data):
   both = dataclasses.replace(SEARCH_R1, words=_words)
   tokenizer = parts.make_tokenizer(config, named, both)
   template = parts.make_template(config, named, tokenizer)
-  environment = dataclasses.replace(
-    make_environment(config, tokenizer),
-    max_turns=config.environment.max_turns,
-  )
+  environment = make_environment(_own_prompt(config), tokenizer)
 
   def measure(groups: Groups) -> dict:
     replayed = []
@@ -70,7 +69,14 @@ def search_r1_prompts(config, data: Data):
 
 
 def _words(config) -> tuple[str, ...]:
-  return (*SEARCH_R1.words(config), *FACTAGENT.words(config))
+  return (*SEARCH_R1.words(_own_prompt(config)), *FACTAGENT.words(config))
+
+
+def _own_prompt(config) -> ml_collections.ConfigDict:
+  """A user's template is FactAgent's, with places that Search-R1 has not."""
+  config = config.copy_and_resolve_references()
+  config.environment.template = ''
+  return config
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,9 +34,9 @@ def turn(kind, **arguments):
   return types.Turn(action, '', '', (), types.Span(0, 0, 1), 0.0)
 
 
-def replayed(question, *turns):
+def replayed(question, *turns, measure=MEASURE):
   one = types.Trajectory(question, 0, '', turns, (), types.Status.TURN_LIMIT)
-  return MEASURE([[one]])[NAME]
+  return measure([[one]])[NAME]
 
 
 def test_a_conversation_counted_by_hand():
@@ -59,6 +59,63 @@ def test_a_conversation_counted_by_hand():
   assert prompts == [first, first + said + brought]
 
 
+def test_facts_are_thought_before_the_turn_that_follows_them():
+  question = next(q for q in DATA.test if len(q.hops) == 2)
+  first, second = question.hops
+  triples = [[hop.subject, hop.relation, hop.object] for hop in question.hops]
+  queries = [f'{hop.subject} {hop.relation}' for hop in question.hops]
+  turns = [turn(KIND.SEARCH, query=query) for query in queries]
+  told = turn(KIND.ASSERT, triples=triples)
+  plain = replayed(question, *turns)
+  # <think> and </think> around two facts of three words each.
+  thought = 2 + sum(len(' '.join(triple).split()) for triple in triples)
+  between = replayed(question, turns[0], told, turns[1])
+  assert np.subtract(between, plain).tolist() == [0, 0, thought]
+  # The last turn is read by nobody, thoughts and all.
+  after = replayed(
+    question, *turns, told, turn(KIND.ANSWER, answer=second.object)
+  )
+  assert after == plain
+  assert first.object == second.subject
+
+
+def test_eight_rounds_are_played_to_their_end():
+  # All eight searches bring something there, then a script must answer.
+  question = DATA.test[0]
+  asked = turn(KIND.SEARCH, query=question.hops[0].subject)
+  prompts = replayed(question, *[asked] * 8)
+  assert len(prompts) == 8 + 1
+  (step,) = set(np.diff(prompts).tolist())  # the same search, the same page
+  assert step > 5
+
+
+def test_means_are_over_the_trajectories_that_have_the_round():
+  question = DATA.test[0]
+  short = turn(KIND.ANSWER, answer=question.answers[0])
+  asked = turn(KIND.SEARCH, query=question.hops[0].subject)
+  alone = replayed(question, asked, short)
+
+  def trajectory(*turns):
+    return types.Trajectory(question, 0, '', turns, (), types.Status.ANSWERED)
+
+  both = MEASURE([[trajectory(asked, short), trajectory(short)]])
+  assert both == {'yardstick': 'search_r1', NAME: alone}
+
+
+def test_the_users_template_is_that_of_factagent_alone(tmp_path):
+  file = tmp_path / 'template.txt'
+  file.write_text('please find {question} known {facts} read {result} act ')
+  config = config_of()
+  config.environment.template = str(file)
+  measure = yardstick.search_r1_prompts(config, DATA)
+  question = DATA.test[0]
+  # What was said there, in words of the user's own, can be said here.
+  asked = turn(KIND.SEARCH, query='please find')
+  plain = turn(KIND.SEARCH, query='question question')
+  assert replayed(question, asked, measure=measure) == replayed(question, plain)
+  assert config.environment.template == str(file)
+
+
 def test_what_is_no_turn_of_search_r1_does_no_harm():
   question = DATA.test[0]
   first = replayed(question)[0]
@@ -71,6 +128,11 @@ def test_what_is_no_turn_of_search_r1_does_no_harm():
     turn(KIND.ANSWER, answer='</answer>'),
   )
   assert tagged == [first]
+  # What is left between tags is searched.
+  name = question.hops[0].subject
+  bare = replayed(question, turn(KIND.SEARCH, query=name))
+  wrapped = turn(KIND.SEARCH, query=f'<search>{name}</search>')
+  assert replayed(question, wrapped) == bare
 
 
 def test_one_prompt_stays_while_the_other_grows():
