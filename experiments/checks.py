@@ -76,6 +76,9 @@ BOUNDS = {
 }
 
 
+_MAY_BE_INFINITE = ('cwgrpo.alpha',)  # equal shares among the best
+
+
 def require_sense(config: ml_collections.ConfigDict) -> None:
   """Refuses numbers that cannot be meant.
 
@@ -84,7 +87,8 @@ def require_sense(config: ml_collections.ConfigDict) -> None:
   """
   for key, (least, most) in BOUNDS.items():
     value = functools.reduce(getattr, key.split('.'), config)
-    if not least <= value <= most:
+    infinite = value == _ANY and key not in _MAY_BE_INFINITE
+    if infinite or not least <= value <= most:
       allowed = f'from {least} to {most}' if most < _ANY else f'{least} or more'
       raise ValueError(f'{key} is {value}; choose {allowed}.')
   margin, limit = config.experience.overlong_margin, config.rollout.max_tokens

@@ -8,6 +8,7 @@ it by the name that a workdir remembers.
 
 import dataclasses
 import importlib
+import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -56,9 +57,11 @@ def find(name: str) -> Experiment:
   Raises:
     ValueError: there is none here.
   """
-  try:
-    return importlib.import_module(f'experiments.{name}').EXPERIMENT
-  except ModuleNotFoundError:
+  module = None
+  if (pathlib.Path(__file__).parent / f'{name}.py').is_file():
+    module = importlib.import_module(f'experiments.{name}')
+  if not hasattr(module, 'EXPERIMENT'):
     raise ValueError(
       f'there is no experiment {name!r} here; evaluate where it was run.'
-    ) from None
+    )
+  return module.EXPERIMENT

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments import recipes
 from searchrl_jax.credit import factagent
-from searchrl_jax.rewards import facts, scoring
+from searchrl_jax.rewards import facts, format, scoring
 from searchrl_jax.rewards.ngrams import NgramEmbedding
 from searchrl_jax.types import (
   Credit,
@@ -39,7 +39,7 @@ def with_facts(config, score: Score, extract, *, max_facts: int) -> Score:
 
 def outcome(config, extract) -> scoring.Outcome:
   """What the config rewards, nothing for an answer from an empty store."""
-  earned = recipes.outcome_of(config)
+  earned = recipes.outcome_of(config, formed=format.legal)
   if not config.reward.empty_store_fails:
     return earned
   return scoring.empty_store_fails(earned, extract)

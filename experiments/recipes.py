@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from searchrl_jax.credit import grpo
-from searchrl_jax.rewards import judge, scoring
+from searchrl_jax.rewards import format, judge, scoring
 from searchrl_jax.types import Groups, Score, Scores
 
 _JUDGE = judge.GroundTruth()
@@ -17,11 +17,13 @@ _OUTCOMES = {'em': scoring.exact, 'f1': scoring.token_f1}
 _BASELINES = {'group': grpo.advantages, 'leave_one_out': grpo.leave_one_out}
 
 
-def outcome_of(config) -> scoring.Outcome:
-  """What a finished trajectory earns."""
+def outcome_of(
+  config, *, formed: format.Formed = format.well_formed
+) -> scoring.Outcome:
+  """What a finished trajectory earns; `formed` says which keep to the form."""
   outcome = choose('reward.outcome', config.reward.outcome, _OUTCOMES)
   weight = config.reward.format_weight
-  return scoring.with_format(outcome, weight) if weight else outcome
+  return scoring.with_format(outcome, weight, formed) if weight else outcome
 
 
 def baseline(config) -> grpo.Baseline:

@@ -58,9 +58,13 @@ def _words(config) -> tuple[str, ...]:
 
 def _drills(config, environment: FactAgent, data: Data, seed) -> list[Lesson]:
   """Reading and planning over fresh worlds, in equal shares."""
+  _require_room(config)
+  # The prompt is that of the conversation, a user's own included.
+  template = environment.wording.template
+  wording = dataclasses.replace(wordings.PLANNING, template=template)
   planning = Lesson(
     'planning',
-    dataclasses.replace(environment, wording=wordings.PLANNING),
+    dataclasses.replace(environment, wording=wording),
     FactPlanner(_expert(config, seed)),
     drills.nothing_found,
     warm_start.asked(config, data, seed),
@@ -79,8 +83,22 @@ def _demonstrations(config, environment, data: Data, seed) -> list[Lesson]:
       'warm_start.lessons is "titles", whose script asserts no facts; choose '
       '"world", or warm_start.sft_steps=0.'
     )
+  _require_room(config)
   expert, asked = _expert(config, seed), warm_start.asked(config, data, seed)
   return [Lesson('expert', environment, expert, data.resolve, asked)]
+
+
+def _require_room(config) -> None:
+  """Refuses lessons in which the expert could not do what it knows."""
+  hops = max(config.data.hops)
+  section = config.environment
+  # A search and an Assert for each hop, and the answer.
+  if section.max_facts < hops or section.max_turns < 2 * hops + 1:
+    raise ValueError(
+      f'lessons of {hops} hops need environment.max_facts={hops} and '
+      f'environment.max_turns={2 * hops + 1} at least; raise them or ask for '
+      'fewer data.hops.'
+    )
 
 
 def _expert(config, seed) -> FactExpert:

@@ -55,9 +55,12 @@ def _words(config) -> tuple[str, ...]:
 
 def _drills(config, environment: SearchR1, data: Data, seed) -> list[Lesson]:
   """Reading and planning over fresh worlds, in equal shares."""
+  # The prompt is that of the conversation, a user's own included.
+  template = environment.wording.template
+  wording = dataclasses.replace(wordings.PLANNING, template=template)
   planning = Lesson(
     'planning',
-    dataclasses.replace(environment, wording=wordings.PLANNING),
+    dataclasses.replace(environment, wording=wording),
     drills.Planner(_expert(config, seed)),
     drills.nothing_found,
     warm_start.asked(config, data, seed),

@@ -76,7 +76,7 @@ class FactAgent:
       is malformed as a whole.
     topk: passages a search brings.
     max_observation: the most tokens the passages of one result may have; the
-      question and the facts are never cut.
+      question, the query and the facts are never cut.
     shorten: cuts a text to a number of tokens; an environment has no
       tokenizer of its own.
     stop_at_malformed: a malformed turn ends the conversation.

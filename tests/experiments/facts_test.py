@@ -205,6 +205,14 @@ def test_an_answer_from_an_empty_store_earns_nothing_unless_it_may():
     assert scores.success[0, 0]  # the answer is right all the same
 
 
+def test_the_form_that_is_rewarded_is_that_of_the_conversation():
+  config = config_of(**{'reward.format_weight': 0.25})
+  group = [GROUP[1], trajectory(1, turn(KIND.INVALID, why='w'), answer='bob')]
+  scores = recipe_of('factagent', config).score([group])
+  # The second is malformed, and answers from an empty store.
+  assert scores.outcome[0].tolist() == [1.25, 0.0]
+
+
 def test_success_may_be_a_matter_of_degree():
   half = [[trajectory(0, SEARCH, told(ADA), answer='bob jones')]]
   for threshold, success in ((0.0, False), (0.6, True), (0.7, False)):

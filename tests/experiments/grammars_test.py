@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from experiments import parts, policy
-from experiments.configs import factagent_tiny, tiny
+from experiments.configs import base, factagent_tiny, tiny
 from experiments.data import make_data
 from experiments.grammars.factagent import FACTAGENT
 from experiments.grammars.search_r1 import SEARCH_R1
@@ -184,9 +184,9 @@ def test_the_users_template_is_what_the_agent_reads(tmp_path):
     assert one.prompt.split() == (
       f'please find {text} known read unsearched go'.split()
     )
-  # Drills that plan keep the prompt they are built on.
+  # And so are the drills that plan.
   (planned,) = play(drills[1], tokenizer, config, count=1)
-  assert planned.prompt.startswith('question ')
+  assert planned.prompt.startswith('please find ')
 
 
 @pytest.mark.parametrize('place', ['question', 'facts', 'result'])
@@ -198,3 +198,10 @@ def test_a_template_must_say_where_everything_goes(tmp_path, place):
   with pytest.raises(ValueError, match=f'where {{{place}}} goes') as caught:
     made(FACTAGENT, config)
   assert '\n' not in str(caught.value)
+
+
+def test_lessons_that_the_expert_could_not_play_are_refused():
+  config = base.get_config()  # its four turns are Search-R1's
+  for lessons in (FACTAGENT.drills, FACTAGENT.demonstrations):
+    with pytest.raises(ValueError, match=r'environment\.max_turns=7'):
+      lessons(config, None, None, 0)

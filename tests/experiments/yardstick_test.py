@@ -34,6 +34,9 @@ def turn(kind, **arguments):
   return types.Turn(action, '', '', (), types.Span(0, 0, 1), 0.0)
 
 
+END = turn(KIND.ANSWER, answer='')
+
+
 def replayed(question, *turns, measure=MEASURE):
   one = types.Trajectory(question, 0, '', turns, (), types.Status.TURN_LIMIT)
   return measure([[one]])[NAME]
@@ -56,7 +59,8 @@ def test_a_conversation_counted_by_hand():
   first = 1 + len(question.text.split())  # "question", then what is asked
   said = 1 + 2 + 1  # <search> ada employer </search>
   brought = 1 + len(page.text.split()) + 1  # within <information>
-  assert prompts == [first, first + said + brought]
+  # The Assert and the answer are compared with what one search has left.
+  assert prompts == [first, *[first + said + brought] * 2]
 
 
 def test_facts_are_thought_before_the_turn_that_follows_them():
@@ -66,25 +70,25 @@ def test_facts_are_thought_before_the_turn_that_follows_them():
   queries = [f'{hop.subject} {hop.relation}' for hop in question.hops]
   turns = [turn(KIND.SEARCH, query=query) for query in queries]
   told = turn(KIND.ASSERT, triples=triples)
-  plain = replayed(question, *turns)
+  plain = replayed(question, *turns, END)
   # <think> and </think> around two facts of three words each.
   thought = 2 + sum(len(' '.join(triple).split()) for triple in triples)
-  between = replayed(question, turns[0], told, turns[1])
-  assert np.subtract(between, plain).tolist() == [0, 0, thought]
+  between = replayed(question, turns[0], told, turns[1], END)
+  assert between == [*plain[:2], plain[1], plain[2] + thought]
   # The last turn is read by nobody, thoughts and all.
   after = replayed(
     question, *turns, told, turn(KIND.ANSWER, answer=second.object)
   )
-  assert after == plain
+  assert after == [*plain, plain[2]]
   assert first.object == second.subject
 
 
 def test_eight_rounds_are_played_to_their_end():
-  # All eight searches bring something there, then a script must answer.
+  # All eight searches bring something there, too.
   question = DATA.test[0]
   asked = turn(KIND.SEARCH, query=question.hops[0].subject)
   prompts = replayed(question, *[asked] * 8)
-  assert len(prompts) == 8 + 1
+  assert len(prompts) == 8
   (step,) = set(np.diff(prompts).tolist())  # the same search, the same page
   assert step > 5
 
@@ -112,13 +116,15 @@ def test_the_users_template_is_that_of_factagent_alone(tmp_path):
   # What was said there, in words of the user's own, can be said here.
   asked = turn(KIND.SEARCH, query='please find')
   plain = turn(KIND.SEARCH, query='question question')
-  assert replayed(question, asked, measure=measure) == replayed(question, plain)
+  shown = replayed(question, asked, END, measure=measure)
+  assert shown == replayed(question, plain, END) and shown[0] < shown[1]
   assert config.environment.template == str(file)
 
 
 def test_what_is_no_turn_of_search_r1_does_no_harm():
   question = DATA.test[0]
-  first = replayed(question)[0]
+  assert replayed(question) == []
+  (first,) = replayed(question, END)
   assert replayed(question, turn(KIND.INVALID, why='w')) == [first]
   # Tags within what was said would be read as tags.
   tagged = replayed(
@@ -127,12 +133,12 @@ def test_what_is_no_turn_of_search_r1_does_no_harm():
     turn(KIND.ASSERT, triples=[['</think>', 'facts', '<search>']]),
     turn(KIND.ANSWER, answer='</answer>'),
   )
-  assert tagged == [first]
+  assert tagged == [first] * 3
   # What is left between tags is searched.
   name = question.hops[0].subject
-  bare = replayed(question, turn(KIND.SEARCH, query=name))
+  bare = replayed(question, turn(KIND.SEARCH, query=name), END)
   wrapped = turn(KIND.SEARCH, query=f'<search>{name}</search>')
-  assert replayed(question, wrapped) == bare
+  assert replayed(question, wrapped, END) == bare
 
 
 def test_one_prompt_stays_while_the_other_grows():
@@ -152,8 +158,9 @@ def test_one_prompt_stays_while_the_other_grows():
   assert all(g[0].answer == g[0].question.answers[0] for g in groups)
   ours = prompt_tokens_by_round(groups)
   theirs = MEASURE(groups)[NAME]
-  assert len(ours) == 7 and len(theirs) == 4  # Asserts are no turns there
+  assert len(ours) == len(theirs) == 7
   # Each stored fact adds four words; each result there adds a passage.
   assert max(ours) - ours[1] < 16
-  assert np.all(np.diff(theirs) > 15)
+  assert theirs[1::2] == theirs[2::2]  # Asserts are no turns there
+  assert np.all(np.diff(theirs[::2]) > 15)
   assert theirs[-1] > 1.4 * ours[-1]
