@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What experiments on facts share: settings, scores, words for the log."""
 
+import dataclasses
 import inspect
 
 import jax
@@ -10,7 +11,6 @@ import pytest
 
 from experiments import checks, experiment, parts, policy
 from experiments.configs import base
-from experiments.grammars.factagent import FACTAGENT
 from searchrl_jax import types
 from searchrl_jax.credit import factagent, grpo
 from searchrl_jax.rewards.facts import asserted, stated
@@ -134,6 +134,67 @@ def test_a_cluster_as_frequent_among_failures_shapes_nothing(recipe):
   assert metrics['shaping_nonzero_fraction'] == 0.0
 
 
+def test_rollouts_without_an_outcome_tell_facts_and_weigh_nothing(recipe):
+  # The first, a success, is void: one of two valid rollouts succeeds now.
+  group = GROUP[:3]
+  scores = recipe.score([group])
+  valid = np.array([[False, True, True]])
+  explanation = recipe.explain(
+    [group], dataclasses.replace(scores, valid=valid)
+  )
+  row = explanation.notes[0]
+  # Each told by one of two: (1 + .5) / 2 - .5. With the void one (2 + .5) / 3.
+  assert row[1][1]['facts'][0]['utility'] == pytest.approx(0.25)
+  assert row[2][1]['facts'][0]['utility'] == pytest.approx(-0.25)
+  assert row[0][1]['facts'][0]['fact'] == list(ADA)  # seen in the traces
+  assert explanation.metrics['facts'] == pytest.approx(4 / 3)
+  assert explanation.metrics['shaping_nonzero_fraction'] == 1.0
+  # With none left there is no share to tell; what was told is known still.
+  void = dataclasses.replace(scores, valid=np.zeros_like(valid))
+  metrics = recipe.explain([group], void).metrics
+  assert metrics['shaping_nonzero_fraction'] is None
+  assert metrics['fact_recall'] == pytest.approx((1 + 0.5 + 0) / 3)
+  assert not np.asarray(recipe.credit(void)).any()
+
+
+def test_recall_leaves_out_questions_without_a_chain(recipe):
+  groups = [
+    [trajectory(0, SEARCH, told(ADA), answer='bob')],
+    [trajectory(0, SEARCH, told(ADA), answer='bob', hops=())],
+  ]
+  metrics = recipe.explain(groups, recipe.score(groups)).metrics
+  assert metrics['fact_recall'] == 0.5  # one of two links, not a quarter
+  assert metrics['clusters'] == 1.0  # of each question by itself
+
+
+def test_facts_of_a_turn_keep_their_order(recipe):
+  group = [trajectory(0, SEARCH, told(BOB, ADA), answer='bob')]
+  ((_, note, _),) = recipe.explain([group], recipe.score([group])).notes[0]
+  assert [one['fact'] for one in note['facts']] == [list(BOB), list(ADA)]
+  assert [one['cluster'] for one in note['facts']] == [0, 1]
+
+
+def test_other_words_for_a_known_fact_are_not_new(recipe):
+  again = told(('ada', 'employer', 'acme ltda'))
+  group = [
+    trajectory(0, told(('ada', 'employer', 'acme ltd')), again, answer='bob'),
+    trajectory(1, answer='no'),
+  ]
+  first, second, _ = recipe.explain([group], recipe.score([group])).notes[0][0]
+  assert first['facts'][0]['new'] and first['shaping'] > 0
+  assert second['facts'][0]['cluster'] == 0
+  assert not second['facts'][0]['new'] and second['shaping'] == 0
+
+
+def test_penalties_are_noted_where_they_fall(recipe):
+  malformed = turn(KIND.INVALID, why='w')
+  group = [trajectory(0, SEARCH, SEARCH, malformed, answer='bob')]
+  (row,) = recipe.explain([group], recipe.score([group])).notes[0]
+  taken = pytest.approx([0, -0.1, -0.1, -0.1])
+  assert [note['penalty'] for note in row] == taken
+  assert [note['process'] for note in row] == taken
+
+
 def test_stated_facts_are_explained_where_the_thought_was():
   recipe = recipe_of('factagent_on_search', base.get_config())
   thinking = turn(KIND.ANSWER, answer='bob', thought='employer acme')
@@ -177,6 +238,72 @@ def test_every_ablation_changes_the_credit():
   ):
     other = recipe_of('factagent', config_of(**{key: value})).credit(scores)
     assert np.abs(np.asarray(other - usual)).max() > 1e-3, key
+
+
+@pytest.mark.parametrize(
+  'key, value',
+  [
+    ('prior', 3.0),
+    ('exact', True),
+    ('threshold', 0.999),
+    ('malformed_penalty', 0.4),
+    ('repeated_penalty', 0.4),
+    ('empty_penalty', 0.4),
+  ],
+)
+def test_every_setting_of_the_process_reaches_the_credit(key, value):
+  # Whatever the prior, a cluster of one success in two is worth 1/2: hence
+  # OSLO, which one success alone tells.
+  first, near = (('ada', 'employer', f'acme {x}') for x in ('ltd', 'ltda'))
+  malformed = turn(KIND.INVALID, why='w')
+  group = [
+    trajectory(0, SEARCH, told(first, OSLO), answer='bob'),
+    trajectory(1, SEARCH, SEARCH, told(near), malformed),
+    trajectory(2, SEARCH, answer='bob'),
+  ]
+
+  def credit(**changes):
+    recipe = recipe_of('factagent', config_of(**changes))
+    return np.asarray(recipe.credit(recipe.score([group])))
+
+  changed = credit(**{f'factagent.{key}': value})
+  assert np.abs(changed - credit()).max() > 1e-3
+
+
+def test_relations_are_compared_as_the_config_says():
+  group = [
+    trajectory(0, told(('ada lovelace', 'founded', 'acme incorporated'))),
+    trajectory(1, told(('ada lovelace', 'founder', 'acme incorporated'))),
+  ]
+
+  def clusters(least):
+    config = config_of(**{'factagent.relation_threshold': least})
+    recipe = recipe_of('factagent', config)
+    return recipe.explain([group], recipe.score([group])).metrics['clusters']
+
+  assert clusters(0.1) == 1.0 and clusters(0.99) == 2.0
+
+
+def test_outcomes_are_compared_as_the_config_says():
+  changes = {'factagent.omega': 0.0, 'grpo.baseline': 'leave_one_out'}
+  recipe = recipe_of('factagent', config_of(**changes))
+  # Only F1 of exact answers here: 1 - 1/3 twice, then 0 - 2/3.
+  np.testing.assert_allclose(
+    recipe.credit(recipe.score([GROUP]))[0, :, 0],
+    [2 / 3, 2 / 3, -2 / 3, -2 / 3],
+    atol=1e-6,
+  )
+
+
+def test_a_misspelt_key_dies():
+  config = config_of()
+  with pytest.raises(AttributeError, match='to_serach'):
+    config.factagent.to_serach = 0.0
+  with config.unlocked():
+    config.factagent.to_serach = config.factagent.to_search
+    del config.factagent.to_search
+  with pytest.raises(KeyError, match='to_search'):
+    recipe_of('factagent', config)
 
 
 def test_exact_clusters_keep_near_spellings_apart():
@@ -262,14 +389,3 @@ def test_cwgrpo_moves_credit_between_searches_and_facts_are_logged_beside():
 def test_the_extracts_of_the_experiments_differ():
   one = trajectory(0, SEARCH, told(ADA), answer='bob')
   assert any(asserted(one)) and not any(stated(one))
-
-
-def test_unknown_experiments_are_named():
-  with pytest.raises(ValueError, match="no experiment 'nobody'"):
-    experiment.find('nobody')
-
-
-def test_titles_teach_no_facts():
-  config = config_of(**{'warm_start.lessons': 'titles'})
-  with pytest.raises(ValueError, match='asserts no facts'):
-    FACTAGENT.demonstrations(config, None, None, 0)
