@@ -33,7 +33,7 @@ def main(config) -> None:
     config.training.steps = _STEPS + 1
     # Every trajectory is trained on, whatever its advantage.
     config.experience.skip_zero_advantage = False
-  run = assemble(cwgrpo.recipe, config, cli.SEED.value)
+  run = assemble(cwgrpo.EXPERIMENT, config, cli.SEED.value)
   stages = run.phases(
     record=lambda *step: None,
     keep=lambda state: None,
