@@ -11,22 +11,13 @@ and the answer keep it. Facts are clustered for the log alone.
 from experiments import cwgrpo, facts, recipes, run, yardstick
 from experiments.experiment import Experiment
 from experiments.grammars.factagent import FACTAGENT
-from searchrl_jax.rewards.facts import asserted
 from searchrl_jax.types import Recipe
 
 
 def recipe(config, environment) -> Recipe:
   """The parts of FactAgent, credited by CW-GRPO."""
-  score = recipes.judged_score(
-    config, environment, outcome=facts.outcome(config, asserted)
-  )
-  return Recipe(
-    environment=environment,
-    score=facts.with_facts(
-      config, score, asserted, max_facts=environment.max_facts
-    ),
-    credit=cwgrpo.credit(config),
-    explain=facts.explain(config, asserted),
+  return facts.asserting(
+    config, environment, recipes.judged_score, cwgrpo.credit(config)
   )
 
 

@@ -9,11 +9,10 @@ the run ends      test, sampled and greedy; nothing is ever chosen on it
 
 from experiments import parts
 from experiments.data import Data
-from experiments.experiment import Beside
 from experiments.phases import RL, WARM_START
 from experiments.player import Player
 from experiments.records import Records
-from searchrl_jax.evaluation.evaluate import evaluate, hash_of
+from searchrl_jax.evaluation.evaluate import Beside, evaluate, hash_of
 from searchrl_jax.training.clock import Clock
 from searchrl_jax.types import Recipe, Sampling
 

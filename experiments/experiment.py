@@ -9,27 +9,27 @@ it by the name that a workdir remembers.
 import dataclasses
 import importlib
 import pathlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import ml_collections
 
 from experiments.data import Data
 from experiments.grammars.grammar import Grammar
 from experiments.grammars.search_r1 import SEARCH_R1
-from searchrl_jax.types import Environment, Groups, Recipe
+from searchrl_jax.evaluation import evaluate
+from searchrl_jax.types import Environment, Recipe
 
 # (config, environment) -> the parts of a method.
 MakeRecipe = Callable[[ml_collections.ConfigDict, Environment], Recipe]
-# What an evaluation measures beside the usual: groups -> names and numbers.
-Beside = Callable[[Groups], Mapping[str, Any]]
-MakeBeside = Callable[[ml_collections.ConfigDict, Data], Beside]
+MakeBeside = Callable[[ml_collections.ConfigDict, Data], evaluate.Beside]
 
 
-def nothing_beside(config: ml_collections.ConfigDict, data: Data) -> Beside:
+def nothing_beside(
+  config: ml_collections.ConfigDict, data: Data
+) -> evaluate.Beside:
   """Of experiments that are measured by what all are measured by."""
   del config, data
-  return lambda groups: {}
+  return evaluate.nothing_beside
 
 
 @dataclasses.dataclass(frozen=True)

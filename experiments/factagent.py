@@ -13,22 +13,13 @@ ablations are keys of `factagent`: omega=0 (no process reward), to_search=0
 from experiments import facts, recipes, run, yardstick
 from experiments.experiment import Experiment
 from experiments.grammars.factagent import FACTAGENT
-from searchrl_jax.rewards.facts import asserted
 from searchrl_jax.types import Recipe
 
 
 def recipe(config, environment) -> Recipe:
   """The parts of FactAgent."""
-  score = recipes.outcome_score(
-    config, environment, outcome=facts.outcome(config, asserted)
-  )
-  return Recipe(
-    environment=environment,
-    score=facts.with_facts(
-      config, score, asserted, max_facts=environment.max_facts
-    ),
-    credit=facts.credit(config),
-    explain=facts.explain(config, asserted),
+  return facts.asserting(
+    config, environment, recipes.outcome_score, facts.credit(config)
   )
 
 

@@ -20,6 +20,7 @@ from searchrl_jax.types import (
   Explain,
   Explanation,
   Groups,
+  Recipe,
   Score,
   Scores,
 )
@@ -35,6 +36,25 @@ def with_facts(config, score: Score, extract, *, max_facts: int) -> Score:
     )
 
   return scored
+
+
+def asserting(config, environment, make_score, credit: Credit) -> Recipe:
+  """A method in FactAgent's conversation: its facts are those asserted.
+
+  Args:
+    config: of the run.
+    environment: of FactAgent.
+    make_score: (config, environment, outcome=) -> score, of `recipes`.
+    credit: the method's.
+  """
+  extract = facts.asserted
+  score = make_score(config, environment, outcome=outcome(config, extract))
+  return Recipe(
+    environment=environment,
+    score=with_facts(config, score, extract, max_facts=environment.max_facts),
+    credit=credit,
+    explain=explain(config, extract),
+  )
 
 
 def outcome(config, extract) -> scoring.Outcome:

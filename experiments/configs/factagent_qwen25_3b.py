@@ -1,10 +1,12 @@
 # Copyright 2026 The searchrl_jax Authors
 # SPDX-License-Identifier: Apache-2.0
-"""FactAgent with Qwen2.5-3B-Instruct, with the published settings.
+"""FactAgent with Qwen2.5-3B-Instruct, directly by reinforcement learning.
 
-NQ and HotpotQA for training, six rollouts of a question, no warm start. The
-published retriever is E5 over Wikipedia of 2018; here it is BM25 over the
-corpus that is given. For 8 devices of 80 GiB; not run by us.
+Published are the model, the training sets (NQ and HotpotQA), six rollouts of
+a question, at most eight rounds and what stands under `factagent`; the other
+numbers are ours, untuned. The published retriever is E5 over Wikipedia of
+2018; here it is BM25 over the corpus that is given. For 8 devices of 80 GiB;
+not run by us.
 
   python -m experiments.factagent \\
     --config=experiments/configs/factagent_qwen25_3b.py \\

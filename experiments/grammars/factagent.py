@@ -3,13 +3,12 @@
 """FactAgent's conversation: search, assert, answer, from a store of facts."""
 
 import dataclasses
-import functools
 
 import ml_collections
 
 from experiments import warm_start
 from experiments.data import Data
-from experiments.grammars.grammar import Grammar
+from experiments.grammars.grammar import Grammar, conversation, worded
 from searchrl_jax import tokenizer as tokenizers
 from searchrl_jax.data import drills
 from searchrl_jax.data.fact_expert import FactExpert, FactPlanner
@@ -27,27 +26,17 @@ def make_wording(config: ml_collections.ConfigDict) -> wordings.FactWording:
     ValueError: there is no such wording or template.
   """
   known = {'words': wordings.WORDS, 'natural': wordings.NATURAL}
-  wording = known[warm_start.wording_name(config)]
-  if not config.environment.template:
-    return wording
-  template = wordings.template_from(config.environment.template)
-  return dataclasses.replace(wording, template=template)
+  return worded(config, known, wordings.template_from)
 
 
 def make_environment(
   config: ml_collections.ConfigDict, tokenizer: tokenizers.Tokenizer
 ) -> FactAgent:
   """FactAgent's conversation of a config."""
-  section = config.environment
   return FactAgent(
     make_wording(config),
-    max_turns=section.max_turns,
-    max_facts=section.max_facts,
-    topk=section.topk,
-    max_observation=section.max_observation,
-    shorten=functools.partial(tokenizers.shorten, tokenizer),
-    stop_at_malformed=section.stop_at_malformed,
-    stop_at_failed_tool=section.stop_at_failed_tool,
+    max_facts=config.environment.max_facts,
+    **conversation(config, tokenizer),
   )
 
 

@@ -3,13 +3,12 @@
 """The Search-R1 conversation: think, search, read, answer."""
 
 import dataclasses
-import functools
 
 import ml_collections
 
 from experiments import warm_start
 from experiments.data import Data
-from experiments.grammars.grammar import Grammar
+from experiments.grammars.grammar import Grammar, conversation, worded
 from searchrl_jax import tokenizer as tokenizers
 from searchrl_jax.data import drills
 from searchrl_jax.data.expert import Expert, TitleExpert
@@ -26,26 +25,16 @@ def make_wording(config: ml_collections.ConfigDict) -> wordings.Wording:
     ValueError: there is no such wording or template.
   """
   known = {'words': wordings.WORDS, 'natural': wordings.NATURAL}
-  wording = known[warm_start.wording_name(config)]
-  if not config.environment.template:
-    return wording
-  template = wordings.template_from(config.environment.template)
-  return dataclasses.replace(wording, template=template)
+  return worded(config, known, wordings.template_from)
 
 
 def make_environment(
   config: ml_collections.ConfigDict, tokenizer: tokenizers.Tokenizer
 ) -> SearchR1:
   """The Search-R1 conversation of a config."""
-  section = config.environment
   return SearchR1(
     make_wording(config),
-    max_turns=section.max_turns,
-    topk=section.topk,
-    max_observation=section.max_observation,
-    shorten=functools.partial(tokenizers.shorten, tokenizer),
-    stop_at_malformed=section.stop_at_malformed,
-    stop_at_failed_tool=section.stop_at_failed_tool,
+    **conversation(config, tokenizer),
   )
 
 
