@@ -46,3 +46,4 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.factagent
 	$(BIN)/python -m benchmarks.models
+	$(BIN)/python -m benchmarks.rollout

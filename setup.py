@@ -16,6 +16,7 @@ setuptools.setup(
   packages=setuptools.find_packages(
     include=['searchrl_jax*', 'experiments*', 'launch_scripts*', 'benchmarks*']
   ),
+  package_data={'searchrl_jax.models': ['*.cc']},  # compiled where it is used
   install_requires=[
     'jax>=0.10',
     'flax',

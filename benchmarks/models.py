@@ -5,11 +5,8 @@
   python -m benchmarks.models
 
 The sizes are SmolLM2-135M's, the weights random. Every contestant is a
-process of its own that keeps its state; they take turns, the others asleep,
-in one order and then in the other, so that a noisy minute hits all of them:
-
-  round 1   ours A   theirs A   ours B   ...
-  round 2   ... ours B   theirs A   ours A
+process of its own that keeps its state; they take turns, see
+`benchmarks.contest`.
 
 What a process runs first, to compile or to touch its memory, is not counted.
 Prints one JSON object: the median, least and largest figure of each
@@ -20,24 +17,15 @@ and prints our figures alone.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import importlib.util
 import json
-import multiprocessing
-import os
-import platform
-import resource
-import statistics
-import sys
 import time
-import traceback
-from collections.abc import Callable, Mapping
-from importlib import metadata
+from collections.abc import Mapping
 
 import numpy as np
 
+from benchmarks.contest import Make, compete, machine, pytorch_is_there
 from searchrl_jax.models import presets
 from searchrl_jax.models.config import DecoderConfig, Remat
 
@@ -68,10 +56,6 @@ class Sizes:
   def _tokens(self, seed, *shape):
     rng = np.random.default_rng(seed)
     return rng.integers(0, self.decoder.vocabulary, shape, dtype=np.int32)
-
-
-# Makes what measures once: sizes -> () -> name of a figure -> figure.
-Make = Callable[[Sizes], Callable[[], Mapping[str, float]]]
 
 
 def _ours(function: str, sizes: Sizes, **settings):
@@ -136,84 +120,6 @@ RATIOS = {
 }
 
 
-class Contestant:
-  """A process that measures when asked."""
-
-  def __init__(self, name: str, make: Make, sizes: Sizes):
-    self.name = name
-    context = multiprocessing.get_context('spawn')
-    self._pipe, theirs = context.Pipe()
-    self._process = context.Process(
-      target=_serve, args=(theirs, make, sizes), daemon=True
-    )
-    self._process.start()
-    theirs.close()
-    self._receive()
-
-  def measure(self) -> Mapping[str, float]:
-    """Measures once."""
-    self._pipe.send('measure')
-    return self._receive()
-
-  def end(self) -> float:
-    """Ends the process; returns the most memory it ever held, in MiB."""
-    self._pipe.send('end')
-    peak = self._receive()
-    self._process.join()
-    return peak
-
-  def _receive(self):
-    try:
-      result = self._pipe.recv()
-    except EOFError:
-      raise RuntimeError(
-        f'{self.name}: its process died, perhaps for want of memory'
-      ) from None
-    if isinstance(result, str):
-      raise RuntimeError(f'{self.name}: {result}')
-    return result
-
-
-def _serve(pipe, make: Make, sizes: Sizes) -> None:
-  """Runs in the process of a contestant."""
-  try:
-    measure = make(sizes)
-    pipe.send(None)
-    while pipe.recv() == 'measure':
-      pipe.send(measure())
-    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-  except Exception:
-    pipe.send(traceback.format_exc())
-
-
-def compete(
-  makes: Mapping[str, Make], sizes: Sizes, rounds: int
-) -> dict[str, dict[str, float]]:
-  """Lets contestants take turns; returns name -> figures of each.
-
-  Every figure stands there thrice, as its median and with the endings `_min`
-  and `_max`; beside them stands `peak_rss_mib`.
-  """
-  contestants = [Contestant(name, make, sizes) for name, make in makes.items()]
-  measured = {contestant.name: [] for contestant in contestants}
-  for turn in range(rounds):
-    for contestant in contestants[:: -1 if turn % 2 else 1]:
-      run = contestant.measure()
-      measured[contestant.name].append(run)
-      speeds = ', '.join(f'{name} {value:.1f}' for name, value in run.items())
-      print(f'{contestant.name}: {speeds}', file=sys.stderr, flush=True)
-  figures = {}
-  for contestant in contestants:
-    runs = measured[contestant.name]
-    mine = {'peak_rss_mib': contestant.end()}
-    for figure in runs[0]:
-      values = [run[figure] for run in runs]
-      mine[figure] = statistics.median(values)
-      mine[f'{figure}_min'], mine[f'{figure}_max'] = min(values), max(values)
-    figures[contestant.name] = mine
-  return figures
-
-
 def ratios(figures: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
   """Medians of one over those of another, of whoever took part."""
   found = {}
@@ -224,31 +130,6 @@ def ratios(figures: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
           figures[above][figure] / figures[below][figure]
         )
   return found
-
-
-def pytorch_is_there() -> bool:
-  """Whether PyTorch is installed."""
-  return importlib.util.find_spec('torch') is not None
-
-
-def _version(name):
-  with contextlib.suppress(metadata.PackageNotFoundError):
-    return metadata.version(name)
-  return 'not installed'
-
-
-def _machine():
-  """What the figures are of."""
-  return {
-    'processor': platform.processor() or platform.machine(),
-    'threads': len(os.sched_getaffinity(0)),
-    'memory_gib': os.sysconf('SC_PAGE_SIZE')
-    * os.sysconf('SC_PHYS_PAGES')
-    / 2**30,
-    'versions': {
-      name: _version(name) for name in ('jax', 'torch', 'transformers')
-    },
-  }
 
 
 def main(sizes: Sizes) -> None:
@@ -267,7 +148,7 @@ def main(sizes: Sizes) -> None:
       name: value for name, value in vars(sizes).items() if name != 'decoder'
     },
     'seconds': time.perf_counter() - began,
-    'machine': _machine(),
+    'machine': machine(),
   }
   print(json.dumps(result, indent=2))
 

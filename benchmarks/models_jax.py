@@ -51,30 +51,28 @@ def decode(sizes, *, bfloat16: bool):
     _NoText(sizes.decoder.vocabulary),
     (),
     rows=len(prompts),
+    width=len(prompts),
     capacity=sizes.capacity,
     max_new_tokens=sizes.new_tokens,
     mesh=_mesh(),
   )
   policy.load(model.init(jax.random.key(0)))
   policy.use(Sampling(temperature=0), jax.random.key(0))
-
-  def asked(budget):
-    question = Question(id='', text='', answers=())
-    return [
-      Asked(row, question, row, (), budget) for row in range(len(prompts))
-    ]
+  question = Question(id='', text='', answers=())
 
   def measure(budget=sizes.new_tokens):
-    began = time.perf_counter()
-    policy.start([list(prompt) for prompt in prompts], 1)
-    policy.draw(asked(0))  # draws nothing: it waits for the prompts
-    read = time.perf_counter()
-    said = policy.draw(asked(budget))
-    seconds = time.perf_counter() - read
-    assert all(len(turn.tokens) == budget for turn in said)
+    before = dataclasses.replace(policy.counters)
+    for row, prompt in enumerate(prompts):
+      policy.ask(Asked(row, question, row, (), prompt.tolist(), budget))
+    while policy.busy:
+      for asked, turn in policy.advance():
+        assert len(turn.tokens) == budget
+        policy.release(asked.id)
+    after = policy.counters
+    decoding = after.decode_seconds - before.decode_seconds
     return {
-      'decode_tokens_per_s': budget * len(said) / seconds,
-      'prefill_seconds': read - began,
+      'decode_tokens_per_s': budget * len(prompts) / decoding,
+      'prefill_seconds': after.prefill_seconds - before.prefill_seconds,
     }
 
   measure(budget=2)  # the programs are the same whatever the budget

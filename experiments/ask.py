@@ -39,7 +39,12 @@ def main(config) -> None:
   """Answers one question, or many until the input ends."""
   del config  # that of the workdir counts
   workdir = cli.workdir_of_a_run()
-  changes = {'evaluation.questions': 1, 'evaluation.final_questions': _EXAMPLES}
+  changes = {
+    'evaluation.questions': 1,
+    'evaluation.final_questions': _EXAMPLES,
+    'rollout.rows': 1,
+    'rollout.decode_rows': 1,
+  }
   if _CORPUS.value:
     if not workdirs.read_config(workdir)['data']['corpus']:
       raise ValueError(
@@ -47,7 +52,7 @@ def main(config) -> None:
         'words of the generated world only.'
       )
     changes['data.corpus'] = _CORPUS.value
-  run = saved.load(workdir, step=_STEP.value, changes=changes, rows=1)
+  run = saved.load(workdir, step=_STEP.value, changes=changes)
   corpus = run.data.test[0].corpus if run.data.generated else CORPUS
   if _ASK.value:
     _answer(run, _ASK.value, corpus)

@@ -110,7 +110,7 @@ def assemble(
     data.resolve,
     mesh,
     seed=seed,
-    rows=config.rollout.questions * config.rollout.group,
+    rows=parts.make_rows(config),
   )
   return Assembly(
     config,

@@ -39,6 +39,13 @@ BOUNDS = {
   'rollout.max_new_tokens': (1, _ANY),
   'rollout.max_tokens': (1, _ANY),
   'rollout.context': (2, _ANY),
+  'rollout.rows': (0, _ANY),
+  'rollout.decode_rows': (0, _ANY),
+  'rollout.generate_rows': (0, _ANY),
+  'rollout.append_rows': (1, _ANY),
+  'rollout.append_tokens': (1, _ANY),
+  'tools.concurrency': (1, _ANY),
+  'tools.deadline': (1e-3, _ANY),
   'warm_start.drill_steps': (0, _ANY),
   'warm_start.sft_steps': (0, _ANY),
   'warm_start.questions': (2, _ANY),  # one for each kind of drill

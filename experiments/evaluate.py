@@ -39,16 +39,12 @@ _TEMPERATURE = flags.DEFINE_float(
 _CORPUS = flags.DEFINE_string('corpus', '', 'A corpus file (.jsonl).')
 _QUESTIONS = flags.DEFINE_string('questions', '', 'A question file.')
 
-ROWS = 128  # trajectories at a time
-
 
 def main(config) -> None:
   """Prints one row as JSON."""
   del config  # that of the workdir counts
   workdir = cli.workdir_of_a_run()
-  run = saved.load(
-    workdir, step=_STEP.value, changes=_changes(workdir), rows=ROWS
-  )
+  run = saved.load(workdir, step=_STEP.value, changes=_changes(workdir))
   questions = getattr(run.data, _SPLIT.value)
   section = run.config.rollout
   sampling = Sampling(_TEMPERATURE.value, section.top_k, section.top_p)

@@ -8,9 +8,10 @@ alone, then those that change what is learned:
   model.remat            layer         the same numbers, more arithmetic
   training.microbatch    halves        the same loss, smaller passes
   training.logps_chunk   halves        the same log-probs, smaller products
+  rollout.append_tokens  halves        the same rollouts, more calls
+  rollout.rows           halves        the same rollouts, fewer at a time
   mesh.fsdp              more devices  the same update, traffic between them
   model.compute_dtype    bfloat16      rounding
-  rollout.questions      halves        fewer questions in a step
   lora.rank              16            adapters learn, the weights do not
 
 A change later in the list is made only where all before it do not suffice,
@@ -27,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
+from experiments import parts
 from searchrl_jax.models.config import DecoderConfig, Lora, Remat
 from searchrl_jax.training.memory import Need, Work, need
 from searchrl_jax.training.weigh import Backend, Devices, parted, shapes_of
@@ -34,18 +36,23 @@ from searchrl_jax.training.weigh import Backend, Devices, parted, shapes_of
 GIB = 2**30
 # What a container may take; a number, or "max".
 _CONTAINER = pathlib.Path('/sys/fs/cgroup/memory.max')
-# Tokens that the wording of a reply adds to the passages it brings.
-_WORDING = 32
 _LEAST_CHUNK = 256  # below it a product with the head is slow
+_LEAST_READ = 64  # below it reading a prompt is
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-  """A run as its memory sees it."""
+  """A run as its memory sees it.
+
+  Attributes:
+    decoder, devices, work: see `need`.
+    reserved: rows among those of the work that are not for trajectories.
+  """
 
   decoder: DecoderConfig
   devices: Devices
   work: Work
+  reserved: int = 0
 
   @functools.cached_property
   def need(self) -> Need:
@@ -64,23 +71,21 @@ class Proposal:
 def make_plan(
   config: ml_collections.ConfigDict, decoder: DecoderConfig, devices: Devices
 ) -> Plan:
-  """What a config does at a time.
-
-  Prompts are not known here: half of the context is taken as the longest.
-  """
+  """What a config does at a time."""
   section, training = config.rollout, config.training
+  rows = parts.make_rows(config)
   work = Work(
     micro_rows=training.microbatch,
     length=training.packed_length,
     chunk=training.logps_chunk,
-    rows=section.questions * section.group,
-    group=section.group,
+    rows=rows.rows + rows.reserved,
+    width=rows.width,
     capacity=section.context,
-    prompt=section.context // 2,
-    reply=config.environment.max_observation + _WORDING,
+    append_rows=rows.append_rows,
+    append_tokens=rows.append_tokens,
     reference=config.loss.kl != 'none',
   )
-  return Plan(decoder, devices, work)
+  return Plan(decoder, devices, work, rows.reserved)
 
 
 def require_fitting(
@@ -255,6 +260,28 @@ def _logps_chunk(plan: Plan) -> Iterator[Step]:
     chunk //= 2
 
 
+def _append_tokens(plan: Plan) -> Iterator[Step]:
+  tokens = plan.work.append_tokens // 2
+  while tokens >= _LEAST_READ:
+    yield (
+      {'rollout.append_tokens': tokens},
+      _work(plan, append_tokens=tokens),
+    )
+    tokens //= 2
+
+
+def _rows(plan: Plan) -> Iterator[Step]:
+  """Fewer rollouts in flight; those of a step take turns."""
+  rows = most = plan.work.rows - plan.reserved
+  while rows % (2 * plan.devices.row_parts) == 0:
+    rows //= 2
+    width = min(plan.work.width, rows)
+    changes = {'rollout.rows': rows}
+    if width < plan.work.width < most:  # a number of its own, now too large
+      changes['rollout.decode_rows'] = width
+    yield changes, _work(plan, rows=rows + plan.reserved, width=width)
+
+
 def _fsdp(plan: Plan) -> Iterator[Step]:
   parts = plan.devices.row_parts
   for fsdp in range(plan.devices.fsdp + 1, parts + 1):
@@ -267,13 +294,6 @@ def _compute_dtype(plan: Plan) -> Iterator[Step]:
   if plan.decoder.compute_dtype != jnp.bfloat16:
     narrow = _decoder(plan, compute_dtype=jnp.dtype(jnp.bfloat16))
     yield {'model.compute_dtype': 'bfloat16'}, narrow
-
-
-def _questions(plan: Plan) -> Iterator[Step]:
-  rows, group = plan.work.rows, plan.work.group
-  while rows // group % (2 * plan.devices.row_parts) == 0:
-    rows //= 2
-    yield {'rollout.questions': rows // group}, _work(plan, rows=rows)
 
 
 def _lora(plan: Plan) -> Iterator[Step]:
@@ -290,9 +310,10 @@ _KNOBS: tuple[Callable[[Plan], Iterator[Step]], ...] = (
   _remat,
   _microbatch,
   _logps_chunk,
+  _append_tokens,
+  _rows,
   _fsdp,
   _compute_dtype,
-  _questions,
   _lora,
 )
 

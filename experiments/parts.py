@@ -13,7 +13,7 @@ import jax
 import ml_collections
 
 from experiments.grammars.grammar import Grammar
-from experiments.player import Player
+from experiments.player import Player, Rows
 from experiments.policy import Named
 from searchrl_jax import model_files, pretrained_tokenizer, sharding
 from searchrl_jax import tokenizer as tokenizers
@@ -22,6 +22,7 @@ from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.data.world import WorldConfig, vocabulary
 from searchrl_jax.model_files import ModelFiles
 from searchrl_jax.rollout.engine import Limits
+from searchrl_jax.rollout.requests import Tools
 from searchrl_jax.types import Sampling
 
 _ASKED = 'what is asked'  # whether a chat template passes it on
@@ -170,6 +171,19 @@ def make_sampling(config: ml_collections.ConfigDict) -> Sampling:
   return Sampling(section.temperature, section.top_k, section.top_p)
 
 
+def make_rows(config: ml_collections.ConfigDict) -> Rows:
+  """How many rollouts are in flight, and how many of them decode."""
+  section = config.rollout
+  rows = section.rows or section.questions * section.group
+  return Rows(
+    rows=rows,
+    width=min(section.decode_rows or rows, rows),
+    reserved=section.generate_rows,
+    append_rows=section.append_rows,
+    append_tokens=section.append_tokens,
+  )
+
+
 def make_player(
   config,
   policy,
@@ -180,9 +194,9 @@ def make_player(
   mesh,
   *,
   seed: int,
-  rows: int,
+  rows: Rows,
 ) -> Player:
-  """Plays with the budgets of a config, `rows` trajectories at a time."""
+  """Plays with the budgets of a config."""
   return Player(
     policy,
     environment,
@@ -191,6 +205,7 @@ def make_player(
     seed=seed,
     rows=rows,
     limits=make_limits(config),
+    tools=Tools(**config.tools),
     template=template,
     mesh=mesh,
   )

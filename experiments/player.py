@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One model policy that plays for training and for evaluation alike."""
 
+import dataclasses
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from searchrl_jax.chat import ChatTemplate
 from searchrl_jax.rollout.engine import Limits, rollout
 from searchrl_jax.rollout.fingerprint import fingerprint
 from searchrl_jax.rollout.model_policy import ModelPolicy
+from searchrl_jax.rollout.requests import Tools
 from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.types import (
   Environment,
@@ -22,6 +24,20 @@ from searchrl_jax.types import (
   Sampling,
   Turn,
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+  """How many conversations there are, and are worked on, at a time.
+
+  Attributes: see `ModelPolicy`.
+  """
+
+  rows: int
+  width: int
+  reserved: int
+  append_rows: int
+  append_tokens: int
 
 
 class Player:
@@ -39,8 +55,9 @@ class Player:
     resolve: Resolver,
     *,
     seed: int,
-    rows: int,
+    rows: Rows,
     limits: Limits,
+    tools: Tools,
     template: ChatTemplate | None,
     mesh,
   ):
@@ -49,15 +66,16 @@ class Player:
       policy.model,
       tokenizer,
       environment.stops,
-      rows=rows,
       capacity=limits.context,
       max_new_tokens=limits.max_new_tokens,
       mesh=mesh,
+      **dataclasses.asdict(rows),
     )
     self._environment = environment
     self._tokenizer = tokenizer
     self._resolve = resolve
     self._limits = limits
+    self._tools = tools
     self._template = template
     self._key = jax.random.key(seed)
 
@@ -67,13 +85,17 @@ class Player:
     self.policy.load(params)
     self._fingerprint = fingerprint(params)
 
-  def describe(self) -> dict[str, int]:
+  def warm_up(self, learned: Any, sampling: Sampling) -> None:
+    """Compiles every program that rollouts of a config can ask for."""
+    self.load(learned)
+    self.policy.use(sampling, self._key)
+    self.policy.warm_up()
+
+  def describe(self) -> dict[str, float]:
     """For the log: whose weights play, and the work done so far."""
-    counters = self.policy.counters
     return {
       'sampler_fingerprint': int(self._fingerprint),
-      'prefilled_tokens': counters.prefilled_tokens,
-      'decoded_tokens': counters.decoded_tokens,
+      **dataclasses.asdict(self.policy.counters),
     }
 
   def play(
@@ -89,21 +111,18 @@ class Player:
     """Groups of every question, a bounded number of rows at a time."""
     key = jax.random.fold_in(self._key, zlib.crc32(purpose.encode()))
     self.policy.use(sampling, jax.random.fold_in(key, step))
-    size = self.policy.rows // group
-    groups = []
-    for start in range(0, len(questions), size):
-      groups += rollout(
-        self.policy,
-        self._environment,
-        questions[start : start + size],
-        self._resolve,
-        self._tokenizer,
-        group=group,
-        limits=self._limits,
-        template=self._template,
-        watch=watch,
-      )
-    return groups
+    return rollout(
+      self.policy,
+      self._environment,
+      questions,
+      self._resolve,
+      self._tokenizer,
+      group=group,
+      limits=self._limits,
+      template=self._template,
+      watch=watch,
+      tools=self._tools,
+    )
 
   def evaluating(
     self, split: str, sampling: Sampling

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import ml_collections
 
-from experiments import begin, cli, console
+from experiments import begin, cli, console, parts
 from experiments.assembly import Assembly, assemble
 from experiments.evaluations import QUICK, Evaluations
 from experiments.experiment import Experiment
@@ -88,6 +88,8 @@ def train(experiment: Experiment, config: ml_collections.ConfigDict) -> int:
     records,
     experiment.beside(config, run.data),
   )
+  with run.clock('warm_up'):
+    run.player.warm_up(state.params, parts.make_sampling(config))
   if done == 0 and config.init_from:
     evaluations.warm_start(0, state)
   with console.Progress(name, total, done) as progress:

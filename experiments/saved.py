@@ -102,14 +102,11 @@ def restore(workdir: str, *, step: str, changes: dict[str, Any]) -> Restored:
   )
 
 
-def load(
-  workdir: str, *, step: str, changes: dict[str, Any], rows: int
-) -> Saved:
+def load(workdir: str, *, step: str, changes: dict[str, Any]) -> Saved:
   """As `restore`, with everything that is needed to play.
 
   Args:
     workdir, step, changes: as for `restore`.
-    rows: trajectories played at a time.
 
   Raises:
     ValueError: as `restore`; or there is no such experiment, or no such data.
@@ -128,7 +125,7 @@ def load(
     data.resolve,
     run.mesh,
     seed=seed,
-    rows=rows,
+    rows=parts.make_rows(config),
   )
   player.load(run.params)
   return Saved(config, run.identity, run.step, recipe, player, data)

@@ -99,6 +99,19 @@ def get_config() -> ml_collections.ConfigDict:
     'max_new_tokens': 10,  # of one turn
     'max_tokens': 50,  # sampled in one trajectory, all turns together
     'context': 176,  # of one token row: prompt, turns and replies
+    # R, trajectories in flight, and how many of them decode at a time at most
+    # (W); the others wait for their tools. 0: all of a step; all in flight.
+    'rows': 0,
+    'decode_rows': 0,
+    'generate_rows': 0,  # kept for questions that a policy asks itself
+    # One call reads prompts or replies of so many rows, of so many tokens in
+    # all, padding included. Small models read many rows as fast as one.
+    'append_rows': 64,
+    'append_tokens': 1024,
+  }
+  config.tools = {
+    'concurrency': 4,  # calls of the search engine at a time
+    'deadline': 60.0,  # seconds; later the search has failed, the turn goes on
   }
 
   # --- warm start ---

@@ -32,6 +32,7 @@ def get_config():
   config.rollout.update(
     questions=4, group=4, max_new_tokens=96, max_tokens=288, context=1024
   )
+  config.rollout.update(append_rows=1, append_tokens=512)
   config.warm_start.update(
     drill_steps=0, sft_steps=12, questions=8, superfluous=0.0, early=0.0
   )

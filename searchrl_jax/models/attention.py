@@ -1,6 +1,7 @@
 # Copyright 2026 The searchrl_jax Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Grouped-query attention within packed segments and over a cache.
+"""Grouped-query attention within packed segments; `cached_attention` has the
+other kind.
 
 Query head j reads key-value head j // (Q / K) (arXiv:2305.13245). Scores and
 their softmax are float32 whatever the dtype of the activations.
@@ -15,7 +16,7 @@ from searchrl_jax.models.products import matmul
 
 # Finite, so that a query that may see nothing still yields finite numbers; its
 # exponential is exactly 0, so nothing leaks from a hidden key.
-_HIDDEN = -1e30
+HIDDEN = -1e30
 
 
 # Queries of a packed row are taken in this many blocks, none shorter than
@@ -65,37 +66,28 @@ def attend_segments(q, k, v, mask):
   return jnp.concatenate(blocks, axis=1)
 
 
-def attend_cache(q, k_RKHC, v_RKCH, positions_RT):
-  """Attention of T new tokens of each row to the row's cache, themselves in it.
+def by_group(q, kv_heads: int):
+  """`[N, T, Q, H]` -> `[N, K, Q / K * T, H]`, divided by sqrt(H).
 
-  Args:
-    q: `[R, T, Q, H]`.
-    k_RKHC: cached keys, those of the new tokens already written. They may be
-      wider than q and hold its numbers; products are in their dtype then.
-    v_RKCH: cached values, likewise.
-    positions_RT: column of each query; it sees the columns up to its own.
-
-  Returns:
-    `[R, T, Q * H]`.
+  Queries of a group form one matrix against their shared keys, those of one
+  head after those of another.
   """
-  columns = jnp.arange(k_RKHC.shape[-1])[None, None]
-  mask = columns <= positions_RT[..., None]
-  return _attend(q, k_RKHC, v_RKCH, mask[:, None, None])
+  rows, width, _, head_width = q.shape
+  q = q.reshape(rows, width, kv_heads, -1, head_width).transpose(0, 2, 3, 1, 4)
+  return (q * head_width**-0.5).reshape(rows, kv_heads, -1, head_width)
 
 
 def _attend(q, k, v, mask):
   """softmax(q k / sqrt(H)) v; k `[N, K, H, C]`, v `[N, K, C, H]`.
 
-  Queries of a group form one matrix against their shared keys. Dividing by
-  the softmax's sum after the product with v saves a pass over the weights.
+  Dividing by the softmax's sum after the product with v saves a pass over the
+  weights.
   """
-  rows, width, heads, head_width = q.shape
+  rows, width, heads, _ = q.shape
   kv_heads, columns = k.shape[1], k.shape[-1]
   grouped = (rows, kv_heads, heads // kv_heads, width)
-  q = q.reshape(rows, width, kv_heads, -1, head_width).transpose(0, 2, 3, 1, 4)
-  q = (q * head_width**-0.5).reshape(rows, kv_heads, -1, head_width)
-  scores = matmul(q.astype(k.dtype), k)
-  scores = jnp.where(mask, scores.reshape(*grouped, columns), _HIDDEN)
+  scores = matmul(by_group(q, kv_heads).astype(k.dtype), k)
+  scores = jnp.where(mask, scores.reshape(*grouped, columns), HIDDEN)
   # The maximum only shifts: its gradient is zero.
   peak = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
   weights = jnp.exp(scores - peak)

@@ -12,10 +12,12 @@ Nothing at or beyond a row's length is ever attended to, and an append writes
 exactly the columns [length, length + count): a row that appends nothing stays
 as it is, bit for bit.
 
-Keys are stored `[R, layers, K, H, C]` and values `[R, layers, K, C, H]`, the
-fastest order of columns measured on CPU for one query at a time. There is one
+Keys and values are stored `[R, layers, K, C, H]`: a new token writes one
+contiguous piece for each head, and a prefix is copied as it lies. There is one
 such array for all layers where layers are scanned, and one for each layer
 (`layers` is 1 then) where they run one after the other.
+
+Work may be done on some rows only, in any order: `rows_A` names them.
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ class Cache:
   before it appends, or calls `check` after.
   """
 
-  k: tuple[jax.Array, ...]  # each [R, layers or 1, K, H, C]
-  v: tuple[jax.Array, ...]  # each [R, layers or 1, K, C, H]
+  k: tuple[jax.Array, ...]  # each [R, layers or 1, K, C, H]
+  v: tuple[jax.Array, ...]  # likewise
   length_R: jax.Array  # [R] int32
 
   @property
   def capacity(self) -> int:
     """Columns of a row."""
-    return self.k[0].shape[-1]
+    return self.k[0].shape[-2]
 
 
 def empty(
@@ -58,7 +60,7 @@ def empty(
   Args:
     config: sizes of the decoder.
     rows: R.
-    capacity: C; a multiple of 16 keeps vector loads aligned.
+    capacity: C.
     unrolled: one array per layer (CPU) instead of one for all.
 
   Raises:
@@ -69,18 +71,15 @@ def empty(
       f'a cache of {rows} rows and {capacity} columns: both must be 1 or more'
     )
   arrays, depth = (config.layers, 1) if unrolled else (1, config.layers)
-  head = (rows, depth, config.kv_heads)
-  k_shape = (*head, config.head_width, capacity)
-  v_shape = (*head, capacity, config.head_width)
-  dtype = config.compute_dtype
+  shape = (rows, depth, config.kv_heads, capacity, config.head_width)
   return Cache(
-    k=tuple(jnp.zeros(k_shape, dtype) for _ in range(arrays)),
-    v=tuple(jnp.zeros(v_shape, dtype) for _ in range(arrays)),
+    k=tuple(jnp.zeros(shape, config.compute_dtype) for _ in range(arrays)),
+    v=tuple(jnp.zeros(shape, config.compute_dtype) for _ in range(arrays)),
     length_R=jnp.zeros(rows, jnp.int32),
   )
 
 
-def append(buffer, new, length_R, count_R, *, layer, axis: int):
+def append(buffer, new, rows_A, length_A, count_A, *, layer):
   """Writes the first `count` of T new columns of each row at its length.
 
   A slice written in place must not leave the buffer: XLA would move its start
@@ -91,37 +90,85 @@ def append(buffer, new, length_R, count_R, *, layer, axis: int):
     window starts at min(6, 8 - 4) = 4                     [k k n n]
 
   Args:
-    buffer: `[R, layers or 1, ...]`, keys or values.
-    new: `[R, ...]` with T columns on `axis`.
-    length_R: columns filled so far.
-    count_R: how many of the T columns are real; 0 writes nothing.
+    buffer: `[R, layers or 1, K, C, H]`, keys or values.
+    new: `[A, K, T, H]`.
+    rows_A: rows of the buffer, each once; those that are none are dropped.
+    length_A: columns of these rows that are filled so far.
+    count_A: how many of the T columns are real; 0 writes nothing.
     layer: index into the layers axis.
-    axis: the column axis, counted from the end.
 
   Returns:
     The buffer after the write. Where length + count exceeds the capacity, the
     columns that do not fit are dropped.
   """
-  width, capacity = new.shape[axis], buffer.shape[axis]
-  column_shape = [1] * (new.ndim - 1)
-  column_shape[axis] = width
+  width, capacity = new.shape[2], buffer.shape[3]
+  start_A = jnp.minimum(length_A, capacity - width)
+  shift_A = length_A - start_A
+  old = columns(buffer, rows_A, start_A, width, layer=layer)
 
-  def write_row(row, new, length, count):
-    start = jnp.minimum(length, capacity - width)
-    shift = length - start
-    starts = [0] * row.ndim
-    starts[0], starts[axis] = layer, start
-    shape = (1, *new.shape)
-    old = lax.dynamic_slice(row, starts, shape)[0]
-    column = jnp.arange(width).reshape(column_shape)
+  def window(old, new, shift, count):
+    column = jnp.arange(width)[None, :, None]
     fresh = (column >= shift) & (column < shift + count)
     if width > 1:  # a single column has nowhere to move
-      new = jnp.roll(new, shift, axis)
-    window = jnp.where(fresh, new, old)
-    return lax.dynamic_update_slice(row, window[None], starts)
+      new = jnp.roll(new, shift, axis=1)
+    return jnp.where(fresh, new, old)
 
   new = new.astype(buffer.dtype)
-  return jax.vmap(write_row)(buffer, new, length_R, count_R)
+  windows = jax.vmap(window)(old, new, shift_A, count_A)
+  return lax.scatter(
+    buffer,
+    _places(rows_A, layer, start_A),
+    windows,
+    lax.ScatterDimensionNumbers(
+      update_window_dims=(1, 2, 3),
+      inserted_window_dims=(0, 1),
+      scatter_dims_to_operand_dims=(0, 1, 3),
+    ),
+    mode=lax.GatherScatterMode.FILL_OR_DROP,
+  )
+
+
+def columns(buffer, rows_A, start_A, width: int, *, layer):
+  """`[A, K, width, H]`: the columns [start, start + width) of each row.
+
+  A start beyond C - width reads the last columns; a row that is none reads
+  the last row.
+  """
+  _, _, heads, _, head_width = buffer.shape
+  return lax.gather(
+    buffer,
+    _places(rows_A, layer, start_A),
+    lax.GatherDimensionNumbers(
+      offset_dims=(1, 2, 3),
+      collapsed_slice_dims=(0, 1),
+      start_index_map=(0, 1, 3),
+    ),
+    slice_sizes=(1, 1, heads, width, head_width),
+    mode=lax.GatherScatterMode.CLIP,
+  )
+
+
+def _places(rows_A, layer, start_A):
+  layer_A = jnp.full_like(rows_A, layer)
+  return jnp.stack([rows_A, layer_A, start_A.astype(rows_A.dtype)], axis=-1)
+
+
+def take(cache: Cache, rows_A) -> Cache:
+  """A cache of these rows; a row that is none is a copy of the last."""
+
+  def of(buffer):
+    return buffer.at[rows_A].get(mode='clip')
+
+  return jax.tree.map(of, cache)
+
+
+def put(cache: Cache, rows_A, part: Cache) -> Cache:
+  """The rows of `part` in these places; rows that are none are dropped."""
+
+  def of(buffer, new):
+    return buffer.at[rows_A].set(new, mode='drop')
+
+  return jax.tree.map(of, cache, part)
 
 
 def repeat(cache: Cache, times: int) -> Cache:

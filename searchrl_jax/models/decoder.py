@@ -26,7 +26,12 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import lax
 
-from searchrl_jax.models import attention, rope
+from searchrl_jax.models import (
+  attention,
+  cached_attention,
+  cpu_attention,
+  rope,
+)
 from searchrl_jax.models import cache as caches
 from searchrl_jax.models import config as configs
 from searchrl_jax.models.block import PRODUCT, Block, block_axes, rms_norm
@@ -46,10 +51,14 @@ class Model:
     made here. Takes rollout parameters as well.
   unstack(params) -> rollout parameters, once per rollout phase.
   empty_cache(rows, capacity) -> Cache
-  apply_cached(rollout_params, tokens_RT, count_R, cache)
-    -> (hidden_RTD, cache): appends the first count_R of each row's T tokens;
-    hidden states beyond a row's count mean nothing.
+  apply_cached(rollout_params, tokens_AT, count_A, cache, rows_A=None)
+    -> (hidden_ATD, cache): appends the first count_A of each row's T tokens;
+    hidden states beyond a row's count mean nothing. `rows_A` names rows of the
+    cache, each once; where it is none of them nothing is appended. All rows in
+    their order where None.
   axes(params) -> for each parameter the tuple of its logical axis names.
+  in_place: a token is appended to some rows at no cost of the others, so that
+    nobody need gather them before they decode.
   """
 
   config: configs.DecoderConfig
@@ -60,6 +69,7 @@ class Model:
   empty_cache: Callable[[int, int], caches.Cache]
   apply_cached: Callable[..., tuple[jax.Array, caches.Cache]]
   axes: Callable[[Any], Any]
+  in_place: bool
 
 
 def _anywhere(stream):
@@ -97,6 +107,8 @@ def build_model(
     if unrolled
     else config
   )
+
+  in_place = unrolled and cpu_attention.available()
 
   def new_block(key):
     # Adapters draw from a stream of their own: a model has the same matrices
@@ -154,28 +166,32 @@ def build_model(
     )
     return params | {'layers': layers}
 
-  def apply_cached(rollout_params, tokens_RT, count_R, cache):
-    positions_RT = _check_append(tokens_RT, count_R, cache)
-    turn = turned(positions_RT)
+  def apply_cached(rollout_params, tokens_AT, count_A, cache, rows_A=None):
+    if rows_A is None:
+      rows_A = jnp.arange(cache.length_R.shape[0], dtype=jnp.int32)
+    _check_append(tokens_AT, count_A, rows_A, cache)
+    length_A = cache.length_R.at[rows_A].get(mode='clip')
+    steps = jnp.arange(tokens_AT.shape[1], dtype=jnp.int32)
+    positions_AT = length_A[:, None] + steps[None]
+    turn = turned(positions_AT)
+    if in_place and tokens_AT.shape[1] == 1:
+      mixing = cached_attention.mix_one(cache.length_R, count_A, rows_A)
+    else:
+      mixing = cached_attention.mix_many(length_A, count_A, rows_A)
 
     def layer(x, layer_params, k, v, index):
       def attend(q, new_k, new_v):
-        write = (cache.length_R, count_R)
-        new_k = new_k.transpose(0, 2, 3, 1)
-        new_v = new_v.transpose(0, 2, 1, 3)
-        grown_k = caches.append(k, new_k, *write, layer=index, axis=-1)
-        grown_v = caches.append(v, new_v, *write, layer=index, axis=-2)
-        seen = (_layer(grown_k, index), _layer(grown_v, index))
-        mixed = attention.attend_cache(q, *seen, positions_RT)
-        return mixed, (grown_k, grown_v)
+        return mixing(q, new_k, new_v, k, v, index)
 
       return block(layer_params)(x, turn, attend)
 
-    x = _embed(config, rollout_params, tokens_RT)
+    x = _embed(config, rollout_params, tokens_AT)
     run = _run_unrolled if unrolled else _run_scanned
     x, k, v = run(layer, x, rollout_params['layers'], cache.k, cache.v)
-    grown = caches.Cache(k, v, cache.length_R + count_R.astype(jnp.int32))
-    return rms_norm(x, rollout_params['norm'], config.norm_eps), grown
+    count_A = count_A.astype(jnp.int32)
+    length_R = cache.length_R.at[rows_A].add(count_A, mode='drop')
+    hidden = rms_norm(x, rollout_params['norm'], config.norm_eps)
+    return hidden, caches.Cache(k, v, length_R)
 
   return Model(
     config=config,
@@ -188,6 +204,7 @@ def build_model(
     ),
     apply_cached=apply_cached,
     axes=lambda params: _axes(config, params),
+    in_place=in_place,
   )
 
 
@@ -229,24 +246,19 @@ def _run_scanned(layer, x, layers, k, v):
   return x, (k,), (v,)
 
 
-def _layer(buffer, index):
-  return lax.dynamic_index_in_dim(buffer, index, axis=1, keepdims=False)
-
-
-def _check_append(tokens_RT, count_R, cache):
-  """Positions of the new tokens, or why they cannot be appended."""
-  rows, width = tokens_RT.shape
-  if cache.length_R.shape != (rows,) or count_R.shape != (rows,):
+def _check_append(tokens_AT, count_A, rows_A, cache):
+  """Says why tokens cannot be appended, where they cannot."""
+  rows, width = tokens_AT.shape
+  if rows_A.shape != (rows,) or count_A.shape != (rows,):
     raise ValueError(
-      f'{rows} rows of tokens, {count_R.shape[0]} counts and a cache of '
-      f'{cache.length_R.shape[0]} rows: they must agree'
+      f'{rows} rows of tokens, {count_A.shape[0]} counts and '
+      f'{rows_A.shape[0]} rows of a cache: they must agree'
     )
   if width > cache.capacity:
     raise ValueError(
       f'{width} tokens cannot be appended to a cache of {cache.capacity} '
       'columns: append fewer or make it larger'
     )
-  return cache.length_R[:, None] + jnp.arange(width, dtype=jnp.int32)[None]
 
 
 def _table(config, key):

@@ -63,6 +63,16 @@ def matmul(a, b):
   return _product(a, b, _LAST_BUT_ONE)
 
 
+def matmul_transposed(a, b):
+  """a b^T in float32, multiplied in the dtype of a.
+
+  Args:
+    a: `[..., rows, inner]`.
+    b: `[..., columns, inner]`, in any dtype; the same axes before these two.
+  """
+  return _product(a, b, _LAST)
+
+
 _LAST, _LAST_BUT_ONE = -1, -2
 
 

@@ -1,64 +1,95 @@
 # Copyright 2026 The searchrl_jax Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A model that draws, its cache alive across the turns of a batch."""
+"""A model that draws, its caches alive across the turns of conversations.
+
+asked ──► row ──► read what is new ──► decode ──► said
+                   prompt: once for its G rollouts, then copied
+                   reply: appended
+                   rebuilt context: from where it differs
+"""
 
 import dataclasses
-import functools
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 
-import jax
 import numpy as np
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
 
 from searchrl_jax import sharding
 from searchrl_jax import tokenizer as tokenizers
-from searchrl_jax.rollout import device
-from searchrl_jax.rollout.policy import Said
-from searchrl_jax.rollout.programs import Program
-from searchrl_jax.rollout.sampling import question_hash
-from searchrl_jax.rollout.stops import compile_stops
+from searchrl_jax.rollout import sampling as sampler
+from searchrl_jax.rollout import stops as stopping
+from searchrl_jax.rollout.device import Drawn, Lanes
+from searchrl_jax.rollout.device_rows import DeviceRows, Sizes, Text
+from searchrl_jax.rollout.patience import Patience
+from searchrl_jax.rollout.policy import Asked, Said
+from searchrl_jax.rollout.prompts import Prompts
+from searchrl_jax.rollout.scheduler import Scheduler
 from searchrl_jax.types import Sampling
+
+_START = 1  # of the stop automaton
 
 
 @dataclasses.dataclass
 class Counters:
-  """Work done by a model policy, in tokens."""
+  """Work done by a model policy."""
 
   prefilled_tokens: int = 0  # given tokens run through the model
+  shared_tokens: int = 0  # prompt tokens copied instead
   decoded_tokens: int = 0  # sampled tokens
+  decode_steps: int = 0  # of the longest place, each a pass over the weights
+  prefill_seconds: float = 0.0  # reading given tokens, and copying
+  decode_seconds: float = 0.0
+
+  @property
+  def busy_seconds(self) -> float:
+    """Seconds in which devices worked."""
+    return self.prefill_seconds + self.decode_seconds
 
 
-def bucket(length: int, least: int = 16) -> int:
-  """The next of 16, 24, 32, 48, 64, 96, …: few shapes, little padding."""
-  size = least
-  while size < length:
-    size = size * 3 // 2 if size & (size - 1) == 0 else size * 4 // 3
-  return size
+@dataclasses.dataclass
+class _Conversation:
+  """What a policy remembers of a conversation."""
 
+  asked: Asked
+  place: int = -1
+  row: int = -1  # of its place
+  cached: np.ndarray = dataclasses.field(
+    default_factory=lambda: np.zeros(0, np.int32)
+  )  # tokens of its row
+  state: int = _START
+  tokens: list[np.ndarray] = dataclasses.field(default_factory=list)
+  logps: list[np.ndarray] = dataclasses.field(default_factory=list)
+  drawn: int = 0  # tokens of this turn
 
-def _pad(rows: Sequence[Sequence[int]], count: int, capacity: int):
-  """Right-pads id lists into [count, T] with T a bucket; returns counts."""
-  counts = np.zeros(count, np.int32)
-  counts[: len(rows)] = [len(row) for row in rows]
-  # The last bucket may be wider than the cache: what is in it never is.
-  width = min(bucket(counts.max()), capacity)
-  tokens = np.zeros((count, width), np.int32)
-  for i, row in enumerate(rows):
-    tokens[i, : len(row)] = row
-  return tokens, counts
+  @property
+  def context(self) -> np.ndarray:
+    """What must be in the row before its next token is drawn."""
+    said = [np.asarray(self.asked.context, np.int32), *self.tokens]
+    return np.concatenate(said)
+
+  def unread(self) -> Text:
+    """The end of the context that the row does not hold.
+
+    Where the row holds more than the context, the last token is read again:
+    the state after it is gone.
+    """
+    context = self.context
+    most = min(len(context), len(self.cached))
+    differs = np.flatnonzero(context[:most] != self.cached[:most])
+    keep = int(differs[0]) if len(differs) else most
+    if keep == len(context) < len(self.cached):
+      keep -= 1
+    return Text(self.place, self.row, context[keep:], keep)
 
 
 class ModelPolicy:
-  """Samples from a decoder whose cache lives across the turns of a batch.
+  """Samples from a decoder, W of R conversations at a time.
 
-  Shapes depend on the configuration alone (R rows, bucketed lengths), so that
-  a partial batch compiles nothing new. Every device of the mesh decodes its
-  own rows; no collective is needed, and the loops of the devices need not run
-  equally long.
+  Shapes depend on the configuration and on a conversation's own lengths, so
+  that neither a partial batch nor the order of events compiles anything new
+  or changes a bit of what is drawn.
 
   Attributes:
-    rows: R, a multiple of every group size it is started with.
     counters: work done so far.
   """
 
@@ -69,35 +100,67 @@ class ModelPolicy:
     stops: Sequence[str],
     *,
     rows: int,
+    width: int,
     capacity: int,
     max_new_tokens: int,
     mesh,
+    reserved: int = 0,
+    append_rows: int = 1,
+    append_tokens: int = 512,
   ):
+    """
+    Args:
+      model: of `models.decoder`.
+      tokenizer, stops: what ends a turn.
+      rows: R, trajectories that are in flight.
+      width: W, rows that decode together.
+      capacity: C, tokens of a row.
+      max_new_tokens: of a turn.
+      mesh: rows are split over it.
+      reserved: rows that only `Generate` requests may take.
+      append_rows, append_tokens: see `device_rows.Sizes`.
+    """
     self.counters = Counters()
-    self._model = model
-    self.rows = rows
+    places = sharding.row_parts(mesh)
+    self._scheduler = Scheduler(rows, width, reserved=reserved, places=places)
+    self._per_place = (rows + reserved) // places
+    append_rows = min(append_rows, self._per_place)
+    self._prompts = Prompts(places, append_rows)
+    self._rows = DeviceRows(
+      model,
+      stopping.compile_stops(stops, tokenizer.token_bytes, tokenizer.eos_ids),
+      Sizes(
+        rows=rows + reserved + places * append_rows,
+        width=width,
+        capacity=capacity,
+        steps=max_new_tokens,
+        append_rows=append_rows,
+        append_tokens=append_tokens,
+      ),
+      mesh,
+    )
     self._capacity = capacity
-    self._length = max_new_tokens
-    self._mesh = mesh
-    self._stop_table = compile_stops(
-      stops, tokenizer.token_bytes, tokenizer.eos_ids
-    )
-    self._programs: dict = {}
-    # Every device decodes with all of the weights, wherever the learner has
-    # them: gathered here, once per phase, instead of at every token.
-    self._unstack = jax.jit(
-      model.unstack, out_shardings=NamedSharding(mesh, sharding.REPLICATED)
-    )
-    self._params = None
     self._sampling = Sampling()
     self._key = None
+    self._conversations: dict[int, _Conversation] = {}
+    self._patience = Patience(width)
+    self._ended: float | None = None  # the last decode call
 
-  # --- parameters and settings ---
+  # --- weights and settings --------------------------------------------------
 
   def load(self, params) -> None:
-    """Takes the weights to sample with, laid out for decoding once."""
-    self._params = None  # two copies at a time would be the peak of a run
-    self._params = self._unstack(params)
+    """Takes the weights to sample with.
+
+    Raises:
+      ValueError: conversations are going on.
+    """
+    if self._conversations:
+      raise ValueError(
+        f'{len(self._conversations)} conversations are going on; weights are '
+        'changed between rollouts.'
+      )
+    self._prompts.clear()
+    self._rows.load(params)
 
   def use(self, sampling: Sampling, key) -> None:
     """Sets how, and with which key, the next rollouts are drawn."""
@@ -106,108 +169,164 @@ class ModelPolicy:
 
   @property
   def compiled_programs(self) -> int:
-    """Programs compiled so far for prefill, extend and decode."""
-    return sum(program.compiled for program in self._programs.values())
+    """Programs compiled so far for extend, copy and decode."""
+    return self._rows.compiled
 
-  def _program(self, function, specs, out_specs, donate, **static):
-    """A jitted, row-sharded version of a function of `device.py`."""
-    name = (function.__name__, *static.items())
-    if name not in self._programs:
-      body = functools.partial(function, self._model, **static)
-      sharded = jax.shard_map(
-        body,
-        mesh=self._mesh,
-        in_specs=specs,
-        out_specs=out_specs,
-        check_vma=False,
-      )
-      self._programs[name] = Program(sharded, donate_argnums=donate)
-    return self._programs[name]
+  def warm_up(self) -> None:
+    """Compiles every program that the next rollouts can ask for."""
+    self._rows.warm_up()
+    self._decode([])
 
-  # --- the protocol ---
+  # --- the protocol ----------------------------------------------------------
 
-  def start(self, prompts, group):
-    if len(prompts) * group > self.rows or self.rows % group:
+  @property
+  def busy(self) -> bool:
+    return self._scheduler.busy
+
+  def ask(self, asked):
+    if len(asked.context) + asked.budget > self._capacity:
       raise ValueError(
-        f'{len(prompts)} prompts with {group} rollouts each do not fit into '
-        f'{self.rows} rows; use fewer questions, or rows a multiple of the '
-        'group.'
+        f'{len(asked.context)} tokens and a turn of {asked.budget} do not fit '
+        f'into rows of {self._capacity}; raise the context.'
       )
-    tokens_BT, count_B = _pad(prompts, self.rows // group, self._capacity)
-    program = self._program(
-      device.prefill,
-      (P(), device.ROWS, device.ROWS),
-      device.ROWS,
-      (),
-      group=group,
-      capacity=self._capacity,
-    )
-    self._rows = None  # its cache goes before the next one comes
-    self._rows = program(self._params, tokens_BT, count_B)
-    self._lengths = np.repeat(count_B, group)
-    self.counters.prefilled_tokens += int(count_B.sum())
+    self._scheduler.ask(asked.id, aside=asked.aside > 0)
+    known = self._conversations.setdefault(asked.id, _Conversation(asked))
+    known.asked = asked
+    known.state, known.drawn, known.tokens, known.logps = _START, 0, [], []
 
-  def draw(self, asked):
-    fields = np.zeros((4, self.rows), np.uint32)
-    for item in asked:
-      fields[:, item.row] = (
-        question_hash(item.question),
-        item.rollout,
-        len(item.turns),
-        item.budget,
+  def advance(self):
+    newcomers = []
+    for id, row in self._scheduler.admit():
+      known = self._conversations[id]
+      known.place, known.row = divmod(row, self._per_place)
+      if known.asked.sharing > 1:
+        newcomers.append(known)
+    picked = [self._conversations[id] for id in self._scheduler.pick()]
+    if not picked:
+      return []
+    began = time.perf_counter()
+    try:
+      self._share(newcomers)
+      self._read(picked)
+      self._rows.wait()
+      read = time.perf_counter()
+      drawn = self._decode(picked)
+    except BaseException:
+      self._prompts.clear()  # nobody knows what the rows hold
+      raise
+    self._note(began, read, drawn.count.max())
+    return self._hear(picked, drawn)
+
+  def release(self, id):
+    if id in self._conversations:
+      self._scheduler.release(id)
+      del self._conversations[id]
+
+  # --- reading ---------------------------------------------------------------
+
+  def _share(self, newcomers: Iterable[_Conversation]) -> None:
+    """Gives newcomers their prompt, read once at each place."""
+    waiting = list(newcomers)
+    while waiting:
+      texts, pairs, later = [], [], []
+      used = [set() for _ in range(self._rows.places)]
+      for known in waiting:
+        prompt, place = known.context, known.place
+        name = prompt.tobytes()
+        if name not in used[place] and len(used[place]) == self._prompts.slots:
+          later.append(known)  # a slot that is read now cannot be given away
+          continue
+        used[place].add(name)
+        slot = self._prompts.find(place, name)
+        if slot is None:
+          slot = self._prompts.take(place, name)
+          texts.append(Text(place, self._per_place + slot, prompt))
+        pairs.append((place, self._per_place + slot, known.row))
+        known.cached = prompt
+        self.counters.shared_tokens += len(prompt)
+      self._append(texts)
+      self._rows.copy(pairs)
+      waiting = later
+
+  def _read(self, picked: Iterable[_Conversation]) -> None:
+    """Brings rows to where their next token is drawn."""
+    texts = []
+    for known in picked:
+      text = known.unread()
+      if len(text.tokens):
+        texts.append(text)
+        known.cached = known.context
+    self._append(texts)
+
+  def _append(self, texts: Sequence[Text]) -> None:
+    self._rows.read(texts)
+    self.counters.prefilled_tokens += sum(len(text.tokens) for text in texts)
+
+  # --- drawing ---------------------------------------------------------------
+
+  def _decode(self, picked: Sequence[_Conversation]) -> Drawn:
+    samplings = [self._sampling] * (self._rows.places * self._rows.width)
+    fields = np.zeros((7, len(samplings)), np.int64)
+    fields[0] = self._rows.rows  # none
+    for lane, known in zip(self._lanes(picked), picked, strict=True):
+      asked = known.asked
+      samplings[lane] = asked.sampling or self._sampling
+      fields[:, lane] = (
+        known.row,
+        sampler.question_hash(asked.question, asked.aside),
+        asked.rollout,
+        len(asked.turns),
+        known.drawn,
+        known.state,
+        asked.budget - known.drawn,
       )
-    question_R, rollout_R, turn_R, budget_R = fields
-    rows = device.ROWS
-    program = self._program(
-      device.decode,
-      (P(), device.ROWS, P(), rows, rows, rows, rows, P()),
-      (device.ROWS, rows),
-      (1,),
-      length=self._length,
-      sampling=self._sampling,
-    )
-    self._rows, drawn = program(
-      self._params,
-      self._rows,
+    # Rows that rest might take these lanes once their tools have answered.
+    empty = min(self._scheduler.resting, len(samplings) - len(picked))
+    words, numbers = fields[1:4].astype(np.uint32), fields.astype(np.int32)
+    lanes = Lanes(numbers[0], *words, *numbers[4:], sampler.Draws.of(samplings))
+    return self._rows.decode(
       self._key,
-      question_R,
-      rollout_R,
-      turn_R,
-      budget_R.astype(np.int32),
-      self._stop_table,
+      lanes,
+      empty,
+      self._patience.steps,
+      truncated=any(map(sampler.truncates, samplings)),
     )
-    drawn = jax.device_get(drawn)
-    self._lengths += drawn.count
-    self.counters.decoded_tokens += int(drawn.count.sum())
-    said = []
-    for item in asked:
-      n = drawn.count[item.row]
-      said.append(
-        Said(
-          drawn.tokens[item.row, :n],
-          drawn.logps[item.row, :n],
-          bool(drawn.stopped[item.row]),
+
+  def _lanes(self, picked: Iterable[_Conversation]) -> list[int]:
+    """The lane of each, among those of its place."""
+    used = [0] * self._rows.places
+    lanes = []
+    for known in picked:
+      lanes.append(known.place * self._rows.width + used[known.place])
+      used[known.place] += 1
+    return lanes
+
+  def _hear(self, picked, drawn: Drawn) -> list[tuple[Asked, Said]]:
+    """Notes what was drawn; the turns that ended."""
+    ended = []
+    for lane, known in zip(self._lanes(picked), picked, strict=True):
+      count = int(drawn.count[lane])
+      known.tokens.append(drawn.tokens[lane, :count])
+      known.logps.append(drawn.logps[lane, :count])
+      known.cached = np.concatenate([known.cached, known.tokens[-1]])
+      known.drawn += count
+      known.state = int(drawn.state[lane])
+      stopped = known.state == stopping.STOPPED
+      if stopped or known.drawn >= known.asked.budget:
+        self._scheduler.rest(known.asked.id)
+        said = Said(
+          np.concatenate(known.tokens), np.concatenate(known.logps), stopped
         )
-      )
-    return said
+        ended.append((known.asked, said))
+    self.counters.decoded_tokens += int(drawn.count.sum())
+    return ended
 
-  def append(self, given):
-    self._extend(given, self._lengths.copy())
-
-  def rebuild(self, prompts):
-    keep_R = self._lengths.copy()
-    keep_R[list(prompts)] = 0
-    self._extend(prompts, keep_R)
-
-  def _extend(self, given, keep_R):
-    if not given:
-      return
-    ordered = [given.get(row, ()) for row in range(self.rows)]
-    tokens_RT, count_R = _pad(ordered, self.rows, self._capacity)
-    rows = device.ROWS
-    program = self._program(
-      device.extend, (P(), device.ROWS, rows, rows, rows), device.ROWS, (1,)
-    )
-    self._rows = program(self._params, self._rows, tokens_RT, count_R, keep_R)
-    self._lengths = keep_R + count_R
-    self.counters.prefilled_tokens += int(count_R.sum())
+  def _note(self, began: float, read: float, steps: int) -> None:
+    """Measures a round: host, reading, decoding."""
+    now = time.perf_counter()
+    if self._ended is not None and steps:
+      self._patience.note(began - self._ended, (now - read) / steps)
+    self._ended = now
+    self.counters.decode_steps += int(steps)
+    self.counters.prefill_seconds += read - began
+    self.counters.decode_seconds += now - read

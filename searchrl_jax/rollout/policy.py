@@ -2,29 +2,51 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who draws the tokens: a model with a living cache, or a script.
 
-The tool loop sees one protocol. Rows are numbered b * G + g; a policy keeps
-what belongs to a row between turns, and is told of every given token.
+The tool loop asks for turns and is given them when they are done, in any
+order. A question carries the whole context of its turn; a policy finds out by
+itself what of it it has read already.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from searchrl_jax import tokenizer as tokenizers
-from searchrl_jax.types import Environment, Question, ScriptedPolicy, Turn
+from searchrl_jax.types import (
+  Environment,
+  Question,
+  Sampling,
+  ScriptedPolicy,
+  Turn,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-  """What a policy is told of a row whose turn it shall draw."""
+  """A turn that someone wants drawn.
 
-  row: int
+  Attributes:
+    id: of the conversation, the same for all its turns.
+    question, rollout, turns: whose turn it is; its random key depends on
+      these and on `aside` alone.
+    context: every token before the turn, prompt included.
+    budget: tokens it may draw at most.
+    sharing: conversations that begin with this context (G).
+    aside: 0 for a turn; n for the n-th `Generate` request of the turn.
+    sampling: how to draw; the policy's own where None.
+  """
+
+  id: int
   question: Question
   rollout: int
   turns: tuple[Turn, ...]
-  budget: int  # tokens it may draw at most
+  context: Sequence[int]
+  budget: int
+  sharing: int = 1
+  aside: int = 0
+  sampling: Sampling | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,17 +59,18 @@ class Said:
 
 
 class Policy(Protocol):
-  def start(self, prompts: Sequence[Sequence[int]], group: int) -> None:
-    """Opens `group` rows for every prompt."""
+  @property
+  def busy(self) -> bool:
+    """Whether `advance` has anything to do."""
 
-  def draw(self, asked: Sequence[Asked]) -> list[Said]:
-    """Draws one turn for each of these rows."""
+  def ask(self, asked: Asked) -> None:
+    """Asks for a turn; one at a time of each conversation."""
 
-  def append(self, given: Mapping[int, Sequence[int]]) -> None:
-    """Appends given tokens to rows."""
+  def advance(self) -> list[tuple[Asked, Said]]:
+    """Works for a while; returns the turns that ended."""
 
-  def rebuild(self, prompts: Mapping[int, Sequence[int]]) -> None:
-    """Replaces the contexts of rows by new prompts."""
+  def release(self, id: int) -> None:
+    """Forgets a conversation, whether it waits for a turn or not."""
 
 
 class ScriptPolicy:
@@ -65,22 +88,25 @@ class ScriptPolicy:
     self._script = script
     self._environment = environment
     self._tokenizer = tokenizer
+    self._asked: dict[int, Asked] = {}
 
-  def start(self, prompts, group):
-    pass
+  @property
+  def busy(self) -> bool:
+    return bool(self._asked)
 
-  def draw(self, asked):
-    said = []
-    for row in asked:
-      action = self._script(row.question, row.turns)
-      ids = self._tokenizer.encode(self._environment.render(action))
-      tokens = np.asarray(ids[: row.budget], np.int32)
-      logps = np.zeros(len(tokens), np.float32)
-      said.append(Said(tokens, logps, stopped=len(ids) <= row.budget))
-    return said
+  def ask(self, asked):
+    self._asked[asked.id] = asked
 
-  def append(self, given):
-    pass
+  def advance(self):
+    asked, self._asked = self._asked, {}
+    return [(one, self._say(one)) for one in asked.values()]
 
-  def rebuild(self, prompts):
-    pass
+  def _say(self, asked: Asked) -> Said:
+    action = self._script(asked.question, asked.turns)
+    ids = self._tokenizer.encode(self._environment.render(action))
+    tokens = np.asarray(ids[: asked.budget], np.int32)
+    logps = np.zeros(len(tokens), np.float32)
+    return Said(tokens, logps, stopped=len(ids) <= asked.budget)
+
+  def release(self, id):
+    self._asked.pop(id, None)

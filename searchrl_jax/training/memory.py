@@ -5,9 +5,9 @@
 Some of it is there all the time, the rest while one program runs:
 
   held       parameters, optimizer, sampler's weights, cache   |==============|
-  prefill    the prompts' cache, before it is shared           |=|
-  extend     scores of the tokens that a reply appends            |=|
-  decode     the head in float32, logits of one token a row         |==|
+  extend     activations of what one call reads                |=|
+  copy       rows of the cache on their way to others            |=|
+  decode     logits of one token a row; gathered rows               |==|
   update     gradients, activations, one layer or logits               |===|
   apply      gradients, and what Adam makes of them                        |==|
 
@@ -26,8 +26,9 @@ import math
 import jax
 import jax.numpy as jnp
 
+from searchrl_jax.models.cached_attention import COLUMNS
 from searchrl_jax.models.config import DecoderConfig
-from searchrl_jax.rollout.model_policy import bucket
+from searchrl_jax.rollout.buckets import widths
 from searchrl_jax.training.kept import kept_bytes, layer_bytes
 from searchrl_jax.training.weigh import (
   Backend,
@@ -54,11 +55,10 @@ class Work:
     micro_rows: packed rows in one forward and backward pass.
     length: L, tokens of a packed row.
     chunk: tokens whose logits exist at a time.
-    rows: R, rollouts that decode together.
-    group: G, rollouts that share a prompt.
+    rows: R, rollouts in flight, with those kept for asides.
+    width: W of them decode together.
     capacity: C, tokens of a rollout.
-    prompt: tokens of the longest prompt; an assumption, nobody has read it.
-    reply: tokens of the longest reply of the world.
+    append_rows, append_tokens: what one call reads on a device at most.
     reference: whether there is a KL reference; with adapters it is the base,
       elsewhere it has weights of its own.
   """
@@ -67,10 +67,10 @@ class Work:
   length: int
   chunk: int
   rows: int
-  group: int
+  width: int
   capacity: int
-  prompt: int
-  reply: int
+  append_rows: int
+  append_tokens: int
   reference: bool
 
 
@@ -104,7 +104,8 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
     ValueError: a matrix cannot be split over the mesh.
   """
   weights = weigh(decoder, devices)
-  cache = _cache(decoder, devices, work.rows, work.capacity)
+  rows, slots = rows_of(devices, work)
+  cache = _cache(decoder, devices, rows + slots, work.capacity)
   held = {
     'parameters': weights.learned,
     'frozen parameters': weights.frozen,
@@ -113,18 +114,10 @@ def need(decoder: DecoderConfig, devices: Devices, work: Work) -> Need:
     'sampler copy': weights.sampler,
     'KV cache': cache,
   }
-  prompts = math.ceil(cache / work.group)
   passing = {
-    'prefill': {
-      'KV cache of the prompts': prompts,
-      'activations': _cached_forward(
-        decoder, devices, work, work.rows // work.group, work.prompt
-      ),
-    },
-    'extend': {
-      'activations': _cached_forward(
-        decoder, devices, work, work.rows, work.reply
-      )
+    'extend': {'activations': _extend(decoder, devices, work)},
+    'copy': {
+      'rows of the cache': _cache(decoder, devices, slots, work.capacity)
     },
     'decode': _decode(decoder, devices, work),
     'update': _update(decoder, devices, work, weights),
@@ -179,50 +172,74 @@ def _apply(devices, weights) -> dict[str, int]:
 # --- rollouts ----------------------------------------------------------------
 
 
+def rows_of(devices: Devices, work: Work) -> tuple[int, int]:
+  """(rollouts, slots for prompts) of one device."""
+  rows = math.ceil(work.rows / devices.row_parts)
+  return rows, min(work.append_rows, rows)
+
+
 @functools.cache
 def _cache(decoder, devices, rows, capacity) -> int:
-  """Bytes of the cache of this device's rows."""
+  """Bytes of the cache of so many rows."""
   model = model_of(decoder, devices)
-  rows = math.ceil(rows / devices.row_parts)
   cache = jax.eval_shape(lambda: model.empty_cache(rows, capacity))
   return total_bytes(cache)
 
 
-def _cached_forward(decoder, devices, work, rows, tokens) -> int:
-  """Rows of this device append tokens: one layer's arrays at a time.
+def _extend(decoder, devices, work) -> int:
+  """The widest of the calls that read."""
+  _, slots = rows_of(devices, work)
+  seen = min(COLUMNS, work.capacity)
+  return max(
+    _cached_forward(
+      decoder,
+      devices,
+      min(slots, max(1, work.append_tokens // columns)),
+      columns,
+      seen,
+    )
+    for columns in widths(work.append_tokens, work.capacity)
+  )
 
-  Scores of every new token against the whole capacity, in float32, and their
-  exponentials; or what the SwiGLU has in between, if that is more.
+
+def _cached_forward(decoder, devices, rows, tokens, seen) -> int:
+  """Rows append tokens: one layer's arrays at a time.
+
+  Scores of every new token against the columns that are seen at a time, in
+  float32, their exponentials, and the running sums; or what the SwiGLU has in
+  between, if that is more.
   """
-  rows = math.ceil(rows / devices.row_parts)
-  width = 1 if tokens == 1 else min(bucket(tokens), work.capacity)
   itemsize = _activation_itemsize(decoder, devices)
-  scores = rows * decoder.heads * width * work.capacity * (4 + itemsize)
+  count = rows * tokens
+  scores = count * decoder.heads * seen * (4 + itemsize)
+  sums = 3 * count * decoder.heads * decoder.head_width * 4
+  block = 2 * rows * decoder.kv_heads * seen * decoder.head_width * itemsize
   heads = 2 * (decoder.heads + decoder.kv_heads) * decoder.head_width
+  attention = scores + sums + block + count * heads * itemsize
   inner = 3 * decoder.mlp_width
-  count = rows * width
-  one_layer = 0
-  if devices.backend is Backend.ACCELERATOR:  # stacked: a layer is cut out
-    cache = _cache(decoder, devices, work.rows, work.capacity)
-    one_layer = cache // decoder.layers
   return (
-    max(scores + count * heads * itemsize, count * inner * itemsize)
+    max(attention, count * inner * itemsize)
     + _STREAMS * count * decoder.width * itemsize
-    + one_layer
   )
 
 
 def _decode(decoder, devices, work) -> dict[str, int]:
-  rows = math.ceil(work.rows / devices.row_parts)
+  rows = math.ceil(work.width / devices.row_parts)
   head = (
     decoder.vocabulary * decoder.width * 4
     if _is_narrow(decoder.compute_dtype)
     else 0
   )
+  # A kernel that works where the rows lie makes no array of scores either.
+  gathered, seen = 0, 0
+  if not model_of(decoder, devices).in_place:
+    gathered = _cache(decoder, devices, rows, work.capacity)
+    seen = min(COLUMNS, work.capacity)
   return {
+    'rows that decode, gathered': gathered,
     'head in float32': head,
     'logits of a token': _DRAWN * rows * decoder.vocabulary * 4,
-    'activations': _cached_forward(decoder, devices, work, work.rows, 1),
+    'activations': _cached_forward(decoder, devices, rows, 1, seen),
   }
 
 

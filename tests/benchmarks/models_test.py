@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from benchmarks import models
+from benchmarks import contest, models
 from searchrl_jax.models.config import DecoderConfig
 
 TINY = models.Sizes(
@@ -88,7 +88,7 @@ def test_turns_alternate_and_medians_are_taken():
       return 7.0
 
   makes = {'a': (1.0, 9.0, 2.0), 'b': (3.0, 4.0, 5.0)}
-  with mock.patch.object(models, 'Contestant', Fake):
+  with mock.patch.object(contest, 'Contestant', Fake):
     figures = models.compete(makes, TINY, rounds=3)
   assert order == ['a', 'b', 'b', 'a', 'a', 'b']
   assert figures['a'] == {

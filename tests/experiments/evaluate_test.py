@@ -92,7 +92,7 @@ def test_quick_evaluation_of_files_is_stratified(learned, written):
   workdir, _ = learned
   changes = dict(flag[len('--config.') :].split('=') for flag in written)
   changes |= {'evaluation.questions': 3, 'evaluation.final_questions': 99}
-  run = saved.load(str(workdir), step='newest', changes=changes, rows=4)
+  run = saved.load(str(workdir), step='newest', changes=changes)
   whole, quick = run.data.test, run.data.validation
   assert len(whole) == 5
   assert quick == stratified(whole, 3)
@@ -137,7 +137,7 @@ def test_one_rollout_for_training_and_evaluation(learn, tmp_path):
 
 def test_a_partial_batch_compiles_nothing(learned):
   workdir, _ = learned
-  run = saved.load(str(workdir), step='newest', changes={}, rows=4)
+  run = saved.load(str(workdir), step='newest', changes={})
   questions = run.data.test
 
   def play(count):
@@ -159,7 +159,7 @@ def test_a_partial_batch_compiles_nothing(learned):
 
 def test_ask_one_question(start, learned):
   workdir, _ = learned
-  run = saved.load(str(workdir), step='newest', changes={}, rows=1)
+  run = saved.load(str(workdir), step='newest', changes={})
   question = run.data.test[0]
   ended = start('ask', f'--workdir={workdir}', f'--ask={question.text}')
   assert ended.code == 0, ended.err
@@ -171,23 +171,23 @@ def test_ask_one_question(start, learned):
 
 def test_the_weights_experience_began_with_can_be_played(learned):
   workdir, _ = learned
-  began = saved.load(str(workdir), step='warm_start', changes={}, rows=1)
-  newest = saved.load(str(workdir), step='newest', changes={}, rows=1)
+  began = saved.load(str(workdir), step='warm_start', changes={})
+  newest = saved.load(str(workdir), step='newest', changes={})
   assert began.step < newest.step
   assert began.player.describe() != newest.player.describe()
 
 
 def test_turns_are_shown_while_they_happen(start, learned):
-  # Each is printed, and flushed, before the next one is drawn.
+  # Each is printed, and flushed, before the next one is asked for.
   workdir, _ = learned
-  run = saved.load(str(workdir), step='newest', changes={}, rows=1)
+  run = saved.load(str(workdir), step='newest', changes={})
   events = []
-  draw = players.ModelPolicy.draw
+  ask = players.ModelPolicy.ask
   show = print
 
-  def drawing(self, asked):
-    events.append('draw')
-    return draw(self, asked)
+  def asking(self, asked):
+    events.append('ask')
+    return ask(self, asked)
 
   def printing(*args, **kwargs):
     if str(args[0]).startswith('  agent'):
@@ -196,17 +196,17 @@ def test_turns_are_shown_while_they_happen(start, learned):
     show(*args, **kwargs)
 
   with (
-    mock.patch.object(players.ModelPolicy, 'draw', drawing),
+    mock.patch.object(players.ModelPolicy, 'ask', asking),
     mock.patch('builtins.print', printing),
   ):
     start('ask', f'--workdir={workdir}', f'--ask={run.data.test[0].text}')
   assert len(events) > 2  # it searched
-  assert events == ['draw', 'show'] * (len(events) // 2)
+  assert events == ['ask', 'show'] * (len(events) // 2)
 
 
 def test_a_dialogue(start, learned):
   workdir, _ = learned
-  run = saved.load(str(workdir), step='newest', changes={}, rows=1)
+  run = saved.load(str(workdir), step='newest', changes={})
   question = run.data.test[0].text
   typed = io.StringIO(f'what is unheardof ?\n\n{question}\n')
   with mock.patch.object(sys, 'stdin', typed):

@@ -92,10 +92,10 @@ def test_what_would_not_help_is_not_proposed():
 
 
 def test_what_is_learned_changes_only_where_nothing_else_suffices():
-  harmful = {'rollout.questions', 'lora.rank', 'model.param_dtype'}
+  harmful = {'lora.rank', 'model.param_dtype'}
   plan = plan_of(make_config(**LAVISH))
   seen = []
-  for percent in range(100, 0, -5):
+  for percent in (*range(100, 5, -5), *range(5, 0, -1)):
     made = memory.propose(plan, plan.need.total * percent / 100)
     seen.append(bool(harmful & set(made.changes)))
   # Once it begins it goes on: no smaller limit is met with less harm.
@@ -188,6 +188,55 @@ def test_a_run_that_cannot_fit_is_refused_in_one_line():
   (line,) = str(refused.value).splitlines()
   assert re.match(r'each device needs \S+ GiB \(.*\) and has 20.5 MiB', line)
   assert '--config.' in line
+
+
+@pytest.mark.parametrize(
+  'changes, keys',
+  [
+    ({}, ['rollout.rows']),
+    ({'rollout.decode_rows': 64}, ['rollout.rows']),
+    ({'rollout.decode_rows': 2048}, ['rollout.rows', 'rollout.decode_rows']),
+    # Rows that are kept for other questions stay.
+    ({'rollout.generate_rows': 192}, ['rollout.rows']),
+  ],
+  ids=str,
+)
+def test_too_many_rows_are_refused_with_a_number_that_fits(changes, keys):
+  """The same rollouts, fewer at a time: nothing that is learned changes."""
+  changes |= {'rollout.questions': 512, 'rollout.context': 2048}
+  changes |= {'training.packed_length': 2048, 'training.microbatch': 1}
+  changes |= {'memory.limit_gib': 2.0}
+  mesh = {'data': 1, 'fsdp': 1, 'tensor': 1}
+  # 4,096 rows of 2,048 tokens: 12 GiB of cache beside a policy of kilobytes.
+  config = make_config(**changes)
+  with pytest.raises(ValueError) as refused:
+    memory.require_fitting(config, decoder_of(config), mesh)
+  (line,) = str(refused.value).splitlines()
+  proposed = dict(re.findall(r'--config\.(\S+)=(\d+)', line))
+  assert list(proposed) == keys
+  numbers = {key: int(number) for key, number in proposed.items()}
+  assert all(64 <= number < 2048 for number in numbers.values())
+  fitting = make_config(**changes | numbers)
+  memory.require_fitting(fitting, decoder_of(fitting), mesh)
+  # It is the largest that does.
+  twice = make_config(**changes | {key: 2 * numbers[key] for key in numbers})
+  with pytest.raises(ValueError, match=r'--config\.rollout\.rows='):
+    memory.require_fitting(twice, decoder_of(twice), mesh)
+
+
+def test_rows_are_halved_as_far_as_devices_divide_them():
+  steps = list(memory._rows(plan_of(make_config(**{'rollout.questions': 24}))))
+  # 24 x 8 rollouts over 8 devices: 24, 12, 6, 3 of each.
+  assert [changes for changes, _ in steps] == [
+    {'rollout.rows': rows} for rows in (96, 48, 24)
+  ]
+
+
+def test_reading_less_at_a_time_is_proposed_where_reading_is_the_most():
+  plan = plan_of(make_config(**{'rollout.append_tokens': 2048}))
+  assert plan.need.fullest == 'extend'
+  made = memory.propose(plan, plan.need.total - 1)
+  assert made.changes == {'rollout.append_tokens': 1024}
 
 
 def test_devices_of_a_cpu_share_its_memory():

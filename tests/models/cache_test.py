@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows that grow unequally in a cache say what whole rows say."""
 
-import functools
-
 import hypothesis
 import hypothesis.strategies as st
 import jax
@@ -72,8 +70,9 @@ def test_an_append_near_the_end_moves_its_window_not_its_columns():
   #   length 8, count 0: full and done, bit for bit as it was
   #   length 6, count 3: 10 20 30 40 50 60  1  2   the third is dropped
   old = 10.0 * jnp.arange(1, 9)
-  buffer = jnp.broadcast_to(old, (4, 1, 1, 2, 8))
-  new = jnp.broadcast_to(jnp.array([1.0, 2.0, 3.0]), (4, 1, 2, 3))
+  buffer = jnp.broadcast_to(old[:, None], (4, 1, 2, 8, 1))
+  new = jnp.array([1.0, 2.0, 3.0])[:, None]
+  new = jnp.broadcast_to(new, (4, 2, 3, 1))
   expected = [
     [10, 20, 30, 40, 1, 2, 70, 80],
     [10, 20, 30, 40, 50, 60, 70, 1],
@@ -81,28 +80,21 @@ def test_an_append_near_the_end_moves_its_window_not_its_columns():
     [10, 20, 30, 40, 50, 60, 1, 2],
   ]
   length, count = jnp.array([4, 7, 8, 6]), jnp.array([2, 1, 0, 3])
-  k = caches.append(buffer, new, length, count, layer=0, axis=-1)
+  rows = jnp.arange(4)
+  k = caches.append(buffer, new, rows, length, count, layer=0)
   for head in range(2):
-    np.testing.assert_array_equal(k[:, 0, 0, head], expected)
-  v = caches.append(
-    buffer.swapaxes(-1, -2),
-    new.swapaxes(-1, -2),
-    length,
-    count,
-    layer=0,
-    axis=-2,
-  )
-  np.testing.assert_array_equal(v, k.swapaxes(-1, -2))
+    np.testing.assert_array_equal(k[:, 0, head, :, 0], expected)
 
 
-@functools.partial(jax.jit, static_argnames='axis')
-def append_layer_one(buffer, new, length, count, axis):
-  return caches.append(buffer, new, length, count, layer=1, axis=axis)
+@jax.jit
+def append_layer_one(buffer, new, rows, length, count):
+  return caches.append(buffer, new, rows, length, count, layer=1)
 
 
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(st.data())
 def test_an_append_is_what_a_list_would_do(data):
+  """To some rows in any order; row 4 is none of them."""
   rows, capacity, width = 3, 7, 3
   draw = st.lists(
     st.tuples(st.integers(0, capacity + 2), st.integers(0, width)),
@@ -110,18 +102,44 @@ def test_an_append_is_what_a_list_would_do(data):
     max_size=rows,
   )
   lengths, counts = zip(*data.draw(draw), strict=True)
-  buffer = np.arange(rows * 2 * capacity, dtype=np.float32)
-  buffer = buffer.reshape(rows, 2, 1, 1, capacity)
+  chosen = data.draw(st.permutations(range(5)))[:rows]
+  buffer = np.arange(4 * 2 * capacity, dtype=np.float32)
+  buffer = buffer.reshape(4, 2, 1, capacity, 1)
   new = -1.0 - np.arange(rows * width, dtype=np.float32)
-  new = new.reshape(rows, 1, 1, width)
+  new = new.reshape(rows, 1, width, 1)
   expected = buffer.copy()
-  for r in range(rows):
-    for j in range(counts[r]):
-      if lengths[r] + j < capacity:
-        expected[r, 1, 0, 0, lengths[r] + j] = new[r, 0, 0, j]
-  length, count = jnp.array(lengths), jnp.array(counts)
-  got = append_layer_one(buffer, new, length, count, axis=-1)
+  for a, r in enumerate(chosen):
+    for j in range(counts[a]):
+      if r < 4 and lengths[a] + j < capacity:
+        expected[r, 1, 0, lengths[a] + j, 0] = new[a, 0, j, 0]
+  numbers = (jnp.array(x, jnp.int32) for x in (chosen, lengths, counts))
+  got = append_layer_one(buffer, new, *numbers)
   np.testing.assert_array_equal(got, expected)
+
+
+def test_rows_taken_out_and_put_back(plain):
+  """Row 9 is none: taken it is a copy, put it is dropped."""
+  cache = caches.empty(plain, 4, 6, unrolled=True)
+  cache = jax.tree.map(
+    lambda x: jnp.arange(x.size, dtype=x.dtype).reshape(x.shape), cache
+  )
+  rows = jnp.array([2, 0, 9])
+  part = caches.take(cache, rows)
+  for whole, taken in zip(
+    jax.tree.leaves(cache), jax.tree.leaves(part), strict=True
+  ):
+    np.testing.assert_array_equal(taken[:2], whole[np.array([2, 0])])
+  changed = jax.tree.map(lambda x: -x - 1, part)
+  back = caches.put(cache, rows, changed)
+  for whole, now in zip(
+    jax.tree.leaves(cache), jax.tree.leaves(back), strict=True
+  ):
+    np.testing.assert_array_equal(
+      now[np.array([1, 3])], whole[np.array([1, 3])]
+    )
+    np.testing.assert_array_equal(
+      now[np.array([2, 0])], -whole[np.array([2, 0])] - 1
+    )
 
 
 def test_overflow_drops_what_does_not_fit_and_is_reported(plain, noisy):
@@ -134,7 +152,7 @@ def test_overflow_drops_what_does_not_fit_and_is_reported(plain, noisy):
   _, full = feed(step, rollout, cache, rows, (3, 3), 4)
   np.testing.assert_array_equal(full.length_R, [7, 5])
   for before, after in zip(cache.k, full.k, strict=True):
-    np.testing.assert_array_equal(before[0, ..., :4], after[0, ..., :4])
+    np.testing.assert_array_equal(before[0, :, :, :4], after[0, :, :, :4])
   with pytest.raises(ValueError, match='7 tokens do not fit') as error:
     caches.check(full)
   assert '\n' not in str(error.value)

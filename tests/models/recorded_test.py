@@ -132,15 +132,19 @@ def _greedily(config, files, tokenizer, prompts, new_tokens):
     tokenizer,
     (),
     rows=len(prompts),
+    width=len(prompts),
     capacity=96,
     max_new_tokens=new_tokens,
     mesh=sharding.make_mesh(devices=jax.devices()[:1]),
   )
   policy.load(loading.load(pretrained.open_weights(files), config, None))
   policy.use(Sampling(temperature=0), jax.random.key(0))
-  policy.start(prompts, 1)
   question = Question(id='', text='', answers=())
-  asked = [
-    Asked(row, question, 0, (), new_tokens) for row in range(len(prompts))
-  ]
-  return [turn.tokens.tolist() for turn in policy.draw(asked)]
+  for row, prompt in enumerate(prompts):
+    policy.ask(Asked(row, question, 0, (), prompt, new_tokens))
+  said = {}
+  while policy.busy:
+    for asked, turn in policy.advance():
+      said[asked.id] = turn.tokens.tolist()
+      policy.release(asked.id)
+  return [said[row] for row in range(len(prompts))]

@@ -7,6 +7,7 @@ answers, so that even random weights search, answer, stammer and are cut off,
 all within a few tokens.
 """
 
+import collections
 import dataclasses
 import functools
 from typing import Any
@@ -49,16 +50,20 @@ class World:
   resolve: types.Resolver
   limits: engine.Limits
 
-  def policy(self, rows: int, devices: int = 1) -> model_policy.ModelPolicy:
+  def policy(
+    self, rows: int, devices: int = 1, **other
+  ) -> model_policy.ModelPolicy:
     """A policy with programs of its own: compiles anew."""
+    settings = {'width': rows, 'append_rows': 4, 'append_tokens': 64, **other}
     made = model_policy.ModelPolicy(
       self.model,
       self.tokenizer,
-      self.environment.stops,
+      settings.pop('stops', self.environment.stops),
       rows=rows,
       capacity=CONTEXT,
       max_new_tokens=TURN_TOKENS,
       mesh=sharding.make_mesh(devices=jax.devices()[:devices]),
+      **settings,
     )
     made.load(self.params)
     made.use(types.Sampling(), jax.random.key(3))
@@ -66,6 +71,7 @@ class World:
 
   def play(self, sampler, questions, group=1, **other) -> types.Groups:
     """Plays questions; `other` replaces a part of this world."""
+    tools = other.pop('tools', engine.Tools())
     world = dataclasses.replace(self, **other)
     return engine.rollout(
       sampler,
@@ -75,6 +81,7 @@ class World:
       world.tokenizer,
       group=group,
       limits=world.limits,
+      tools=tools,
     )
 
 
@@ -138,6 +145,12 @@ class Parrot:
   """
 
   vocabulary: int
+  in_place: bool = True
+
+  @property
+  def config(self):
+    size = self.vocabulary
+    return configs.DecoderConfig(size, size, 1, 1, 1, 2, 1, rope_base=1.0)
 
   def unstack(self, params):
     return params
@@ -146,15 +159,18 @@ class Parrot:
     return jnp.eye(self.vocabulary)
 
   def empty_cache(self, rows, capacity):
-    empty = (jnp.zeros((rows, 1, 1, 1, capacity)),)
+    empty = (jnp.zeros((rows, 1, 1, capacity, 1)),)
     return caches.Cache(empty, empty, jnp.zeros(rows, jnp.int32))
 
-  def apply_cached(self, params, tokens_RT, count_R, cache):
-    columns_RT = cache.length_R[:, None] + jnp.arange(tokens_RT.shape[1])[None]
-    said_RT = params['script'].at[columns_RT].get(mode='fill', fill_value=0)
-    hidden_RTV = 3.0 * jax.nn.one_hot(said_RT, self.vocabulary)
-    grown = dataclasses.replace(cache, length_R=cache.length_R + count_R)
-    return hidden_RTV, grown
+  def apply_cached(self, params, tokens_AT, count_A, cache, rows_A=None):
+    if rows_A is None:
+      rows_A = jnp.arange(len(cache.length_R))
+    length_A = cache.length_R.at[rows_A].get(mode='clip')
+    columns_AT = length_A[:, None] + jnp.arange(tokens_AT.shape[1])[None]
+    said_AT = params['script'].at[columns_AT].get(mode='fill', fill_value=0)
+    hidden_ATV = 3.0 * jax.nn.one_hot(said_AT, self.vocabulary)
+    length_R = cache.length_R.at[rows_A].add(count_A, mode='drop')
+    return hidden_ATV, dataclasses.replace(cache, length_R=length_R)
 
 
 @pytest.fixture(scope='session')
@@ -163,35 +179,42 @@ def parrot():
 
 
 class Spoken:
-  """A policy that says chosen ids, and keeps what it is told.
+  """A policy that says chosen ids, and keeps what it is asked.
 
-  `turns[row][t]` are the ids of a row's turn t, the last one repeated; what
-  exceeds the budget is cut off. Log-probs are -1, -2, ... over a turn.
+  `turns[row][t]` are the ids of turn t of row b * G + g, the last one
+  repeated; what exceeds the budget is cut off. Log-probs are -1, -2, ... over
+  a turn. `contexts[row]` are the contexts of its turns, one after another.
   """
 
   def __init__(self, *turns):
     self._turns = turns
-    self.prompts, self.appended, self.rebuilt, self.budgets = [], [], [], []
+    self._asked = []
+    self.contexts = collections.defaultdict(list)
+    self.budgets, self.ticks, self.released = [], [], []
 
-  def start(self, prompts, group):
-    self.prompts = [list(prompt) for prompt in prompts for _ in range(group)]
+  @property
+  def busy(self):
+    return bool(self._asked)
 
-  def draw(self, asked):
-    said = []
-    for row in asked:
-      turns = self._turns[row.row]
-      ids = turns[min(len(row.turns), len(turns) - 1)]
-      self.budgets.append(row.budget)
-      cut = np.array(ids[: row.budget], np.int32)
-      logps = -np.arange(1, len(cut) + 1, dtype=np.float32)
-      said.append(policy.Said(cut, logps, stopped=len(ids) <= row.budget))
-    return said
+  def ask(self, asked):
+    self._asked.append(asked)
+    self.contexts[asked.id].append(list(asked.context))
 
-  def append(self, given):
-    self.appended.append(dict(given))
+  def advance(self):
+    asked, self._asked = self._asked, []
+    self.ticks.append([row.id for row in asked])
+    return [(row, self._say(row)) for row in asked]
 
-  def rebuild(self, prompts):
-    self.rebuilt.append(dict(prompts))
+  def _say(self, row):
+    turns = self._turns[row.id]
+    ids = turns[min(len(row.turns), len(turns) - 1)]
+    self.budgets.append(row.budget)
+    cut = np.array(ids[: row.budget], np.int32)
+    logps = -np.arange(1, len(cut) + 1, dtype=np.float32)
+    return policy.Said(cut, logps, stopped=len(ids) <= row.budget)
+
+  def release(self, id):
+    self.released.append(id)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,6 @@
 # Copyright 2026 The searchrl_jax Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Prefill, extend and decode on a device, with a model that says a script."""
+"""Extend, copy and decode on a device, with a model that says a script."""
 
 import functools
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from searchrl_jax.rollout import device, stops
+from searchrl_jax.rollout.sampling import Draws
 from searchrl_jax.testing import ToyTokenizer
 from searchrl_jax.types import Sampling
 
@@ -25,15 +26,14 @@ def ids(*pieces):
   return [1 if piece == '<eos>' else TOY.id(piece) for piece in pieces]
 
 
-@pytest.fixture(scope='module')
-def programs(parrot):
-  model = parrot(V)
-  prefill = functools.partial(device.prefill, model, group=2, capacity=CAPACITY)
+@pytest.fixture(scope='module', params=[True, False], ids=['in place', 'taken'])
+def programs(parrot, request):
+  model = parrot(V, in_place=request.param)
   decode = functools.partial(
-    device.decode, model, length=LENGTH, sampling=GREEDY
+    device.decode, model, steps=LENGTH, truncated=False
   )
   extend = functools.partial(device.extend, model)
-  return jax.jit(prefill), jax.jit(decode), jax.jit(extend)
+  return model, jax.jit(extend), jax.jit(device.copy), jax.jit(decode)
 
 
 def table(*strings):
@@ -50,22 +50,35 @@ def script(*pieces):
 
 
 def start(programs, params, counts=(2,)):
-  tokens = np.full((len(counts), 4), TOY.id('x'), np.int32)
-  return programs[0](params, tokens, np.array(counts, np.int32))
+  """Two rows for every prompt of so many tokens."""
+  model, extend, copy, _ = programs
+  prompts = len(counts)
+  rows = device.empty(model, 2 * prompts, CAPACITY)
+  tokens = np.full((prompts, 4), TOY.id('x'), np.int32)
+  first = np.arange(prompts, dtype=np.int32) * 2
+  nothing = np.zeros(prompts, np.int32)
+  rows = extend(params, rows, first, tokens, np.int32(counts), nothing)
+  return copy(rows, first, first + 1)
 
 
-def draw(programs, params, rows, budget, stop_table):
+def draw(programs, params, rows, budget, stop_table, **other):
   size = len(budget)
   numbers = np.zeros(size, np.uint32)
-  return programs[1](
-    params,
-    rows,
-    jax.random.key(0),
-    numbers,
-    np.arange(size, dtype=np.uint32),
-    numbers,
-    np.array(budget, np.int32),
-    stop_table,
+  fields = {
+    'row': np.arange(size, dtype=np.int32),
+    'question': numbers,
+    'rollout': np.arange(size, dtype=np.uint32),
+    'turn': numbers,
+    'position': np.zeros(size, np.int32),
+    'state': np.ones(size, np.int32),
+    'budget': np.int32(budget),
+    'draws': Draws.of([GREEDY] * size),
+  }
+  empty = np.int32(other.pop('empty', 0))
+  patience = np.int32(other.pop('patience', 10**6))
+  lanes = device.Lanes(**{**fields, **other})
+  return programs[3](
+    params, rows, jax.random.key(0), lanes, empty, patience, stop_table
   )
 
 
@@ -78,7 +91,11 @@ def say(programs, pieces, strings, budget=LENGTH):
   n = drawn.count[0]
   assert (drawn.tokens[:, n:] == 0).all()
   assert (rows.cache.length_R == 2 + n).all()  # the last token is in it too
-  return drawn.tokens[0, :n].tolist(), drawn.logps[0, :n], drawn.stopped[0]
+  return (
+    drawn.tokens[0, :n].tolist(),
+    drawn.logps[0, :n],
+    drawn.state[0] == stops.STOPPED,
+  )
 
 
 def test_the_token_that_closes_is_kept_whole(programs):
@@ -147,8 +164,8 @@ def test_a_turn_goes_on_after_a_reply(programs):
   rows = start(programs, params)
   rows, _ = draw(programs, params, rows, (1, 1), table('stop'))
   given = np.full((2, 4), TOY.id('x'), np.int32)
-  lengths = np.array([3, 3], np.int32)
-  rows = programs[2](params, rows, given, np.array([2, 0], np.int32), lengths)
+  lengths, both = np.int32([3, 3]), np.int32([0, 1])
+  rows = programs[1](params, rows, both, given, np.int32([2, 0]), lengths)
   assert rows.cache.length_R.tolist() == [5, 3]
   _, drawn = draw(programs, params, rows, (2, 2), table('stop'))
   said = [TOY.decode(t[:2]) for t in np.asarray(drawn.tokens)]
@@ -160,9 +177,81 @@ def test_a_rebuilt_row_forgets_and_its_neighbour_does_not(programs):
   rows = start(programs, params)
   rows, _ = draw(programs, params, rows, (4, 4), table('stop'))
   given = np.full((2, 4), TOY.id('x'), np.int32)
-  counts, keep = np.array([3, 0], np.int32), np.array([0, 6], np.int32)
-  rows = programs[2](params, rows, given, counts, keep)
+  counts, keep = np.int32([3, 0]), np.int32([0, 6])
+  # Row 1 is named by nobody: the second number is none of the rows.
+  rows = programs[1](params, rows, np.int32([0, 2]), given, counts, keep)
   assert rows.cache.length_R.tolist() == [3, 6]
   _, drawn = draw(programs, params, rows, (2, 2), table('stop'))
   said = [TOY.decode(t[:2]) for t in np.asarray(drawn.tokens)]
   assert said == ['bc', 'ef']
+
+
+# --- lanes -------------------------------------------------------------------
+
+
+def test_lanes_are_rows_in_any_order_and_others_stay_as_they_are(programs):
+  params = script(*'abcdefgh')
+  rows = start(programs, params, counts=(2, 4))
+  before = jax.device_get(rows)
+  # Row 2 speaks, then row 0; the last lane is padding.
+  rows, drawn = draw(
+    programs, params, rows, (2, 3, 0), table('stop'), row=np.int32([2, 0, 4])
+  )
+  said = [
+    TOY.decode(t[:n]) for t, n in zip(*jax.device_get(drawn[:3:2]), strict=True)
+  ]
+  assert said == ['cd', 'abc', '']
+  after = jax.device_get(rows)
+  assert after.cache.length_R.tolist() == [5, 2, 6, 4]
+  for rest in (1, 3):
+    np.testing.assert_array_equal(after.hidden[rest], before.hidden[rest])
+
+
+def test_a_turn_drawn_in_two_calls_is_the_turn_drawn_in_one(programs):
+  """The stop automaton and the number of the token are carried over."""
+  params = script('a', '</', 'sear', 'ch', '>\n', 'b')
+  rows = start(programs, params)
+  stop_table = table('</search>')
+  rows, first = draw(programs, params, rows, (3, 0), stop_table)
+  state = np.asarray(first.state)
+  assert state[0] not in (stops.STOPPED, 1)  # in the middle of '</search>'
+  _, second = draw(
+    programs,
+    params,
+    rows,
+    (4, 0),
+    stop_table,
+    state=state,
+    position=np.int32([3, 0]),
+  )
+  said = [*np.asarray(first.tokens)[0, :3], *np.asarray(second.tokens)[0, :2]]
+  assert said == ids('a', '</', 'sear', 'ch', '>\n')
+  assert second.count.tolist() == [2, 0]
+  assert second.state[0] == stops.STOPPED
+
+
+@pytest.mark.parametrize(
+  'patience, empty, steps',
+  [
+    (1, 0, 2),  # the first lane ends with step 2: enough
+    (3, 0, 4),  # it is idle in steps 3 and 4, too
+    (100, 0, 6),  # to the end
+    (4, 2, 2),  # two lanes are empty: each step counts two
+  ],
+)
+def test_a_call_ends_when_idle_lanes_have_cost_enough(
+  programs, patience, empty, steps
+):
+  """Budgets of 2 and 6 tokens."""
+  params = script(*'abcdefgh')
+  rows = start(programs, params)
+  _, drawn = draw(
+    programs,
+    params,
+    rows,
+    (2, 6),
+    table('stop'),
+    patience=patience,
+    empty=empty,
+  )
+  assert drawn.count.tolist() == [2, steps]

@@ -132,7 +132,7 @@ def test_whatever_is_said_is_recorded_once(
     )
   # Tokens: the prompt, then turns and replies as they alternate.
   given = [stage.toy.encode(turn.reply) for turn in trajectory.turns]
-  rebuilt = list(policy.prompts[0])
+  rebuilt = list(policy.contexts[0][0])
   for t, reply in enumerate(given):
     rebuilt += sampled(row, t) + reply
   assert row.tokens.tolist() == rebuilt
@@ -194,7 +194,7 @@ def test_a_rebuilt_context_is_a_prompt_like_the_first(stage, spoken):
   again = [USER, *CONTROLLED.encode('what|<|end|>|'), END]
   assert first.tokens[: len(asked)].tolist() == asked
   assert second.tokens[: len(again)].tolist() == again
-  assert policy.rebuilt[0] == {0: again}
+  assert policy.contexts[0] == [asked, again]
 
 
 # --- contexts that are rebuilt -----------------------------------------------
@@ -210,8 +210,7 @@ def test_a_rebuilding_environment_has_a_row_for_every_turn(stage, spoken):
   assert set(first.turn_id) == {-1, 0}
   assert set(second.turn_id) == {-1, 1}
   assert [turn.span.row for turn in trajectory.turns] == [0, 1]
-  assert policy.rebuilt[0] == {0: stage.toy.encode('what|he|')}
-  assert policy.appended[0] == {}
+  assert policy.contexts[0][1] == stage.toy.encode('what|he|')
   assert trajectory.answer == 'hello'
 
 
@@ -242,7 +241,7 @@ def test_a_rebuilt_context_without_room_ends_the_trajectory(stage, spoken):
   assert [stage.toy.decode(row.tokens) for row in trajectory.rows] == [
     'what|note aaa.'
   ]
-  assert policy.rebuilt == [{}]
+  assert len(policy.contexts[0]) == 1
   limits = dataclasses.replace(stage.limits, context=41, max_tokens=10)
   ((trajectory,),) = stage.play(policy, environment=Novel(), limits=limits)
   assert [len(row.tokens) for row in trajectory.rows] == [14, 41]

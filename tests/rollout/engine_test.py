@@ -204,15 +204,21 @@ def test_groups_come_in_the_order_of_questions_whoever_ends_first(
   assert [[len(t.turns) for t in g] for g in groups] == [[1, 2], [3, 4]]
 
 
-def test_the_policy_is_told_of_living_rows_only(stage, spoken):
+def test_the_policy_is_asked_for_living_conversations_only(stage, spoken):
+  said = stage.toy.encode('zz')
   policy = spoken(
-    [stage.toy.encode('zz'), stage.toy.encode(ANSWER)],
+    [said, stage.toy.encode(ANSWER)],
     [stage.toy.encode(ANSWER)],
   )
   stage.play(policy, group=2)
+  prompt = stage.toy.encode('question what ')
   invalid = stage.toy.encode(wording.WORDS.invalid)
-  assert policy.appended == [{0: invalid}, {}]
-  assert policy.rebuilt == [{}, {}]
+  assert policy.ticks == [[0, 1], [0]]
+  assert policy.contexts == {
+    0: [prompt, prompt + said + invalid],
+    1: [prompt],
+  }
+  assert policy.released == [1, 0]  # each once, when it ended
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 """A model that speaks: shared prompts, living caches, rows that never meet."""
 
 import dataclasses
+import itertools
 
-import hypothesis
-import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,12 +12,13 @@ import pytest
 
 from searchrl_jax import packing, sharding, types
 from searchrl_jax.rollout import engine
-from searchrl_jax.rollout.model_policy import ModelPolicy, bucket
+from searchrl_jax.rollout.model_policy import ModelPolicy
 from searchrl_jax.rollout.policy import Asked, ScriptPolicy
 from searchrl_jax.testing import Notebook, Script, ToyTokenizer
 from searchrl_jax.training import logps
 
 KEY = jax.random.key(3)
+TURN_TOKENS = 6  # of a turn, at most
 
 
 @pytest.fixture(autouse=True)
@@ -44,26 +44,41 @@ def same(one, other, **tolerance):
 # --- one prompt, many rows ---------------------------------------------------
 
 
-def converse(policy, prompts, group, question):
+def draw(policy, asked):
+  """The turns asked for, in that order."""
+  for one in asked:
+    policy.ask(one)
+  said = {}
+  while policy.busy:
+    said |= {one.id: turn for one, turn in policy.advance()}
+  return [said[one.id] for one in asked]
+
+
+def converse(policy, prompts, question, sharing):
   """Two turns of four rows with a given reply between them; their draws."""
-  policy.start(prompts, group)
+  contexts = [list(prompt) for prompt in prompts]
   said = []
   for turn in range(2):
-    rows = [
-      Asked(row, question, row, (None,) * turn, budget=6) for row in range(4)
+    asked = [
+      Asked(row, question, row, (None,) * turn, context, 6, sharing)
+      for row, context in enumerate(contexts)
     ]
-    said.append(policy.draw(rows))
-    policy.append({row: [5, 6, 7][: row % 3 + 1] for row in range(4)})
+    said.append(draw(policy, asked))
+    for row, one in enumerate(said[-1]):
+      contexts[row] = contexts[row] + one.tokens.tolist()
+      contexts[row] += [5, 6, 7][: row % 3 + 1]
+  for row in range(4):
+    policy.release(row)
   return said
 
 
 def test_rows_share_the_prefill_of_their_prompt(world, sampler, questions):
   prompt = world.tokenizer.encode('question who ada bob who')
-  replies = 2 * (1 + 2 + 3 + 1)
+  replies = 1 + 2 + 3 + 1
   spent = sampler.counters.prefilled_tokens
-  together = converse(sampler, [prompt], 4, questions[0])
+  together = converse(sampler, [prompt] * 4, questions[0], sharing=4)
   once = sampler.counters.prefilled_tokens - spent
-  alone = converse(sampler, [prompt] * 4, 1, questions[0])
+  alone = converse(sampler, [prompt] * 4, questions[0], sharing=1)
   four_times = sampler.counters.prefilled_tokens - spent - once
   assert once == len(prompt) + replies
   assert four_times == 4 * len(prompt) + replies
@@ -85,21 +100,38 @@ def test_a_turn_costs_only_its_new_tokens(world, sampler, questions):
   prompts = sum(
     len(world.tokenizer.encode(members[0].prompt)) for members in groups
   )
+  # A reply after which nothing was said is never read.
   replies = sum(
     len(world.tokenizer.encode(turn.reply))
     for trajectory in played
-    for turn in trajectory.turns
+    for turn in trajectory.turns[:-1]
   )
   sampled = sum(int(t.rows[0].sampled.sum()) for t in played)
   spent = sampler.counters
   assert spent.prefilled_tokens - before.prefilled_tokens == prompts + replies
   assert spent.decoded_tokens - before.decoded_tokens == sampled
+  shared = spent.shared_tokens - before.shared_tokens
+  assert shared == 4 * prompts
+  # Rows decode together: fewer steps than tokens, none longer than a turn.
+  turns = max(len(trajectory.turns) for trajectory in played)
+  steps = spent.decode_steps - before.decode_steps
+  assert sampled / 8 <= steps <= turns * TURN_TOKENS * 8
 
 
-def test_more_rows_than_there_are_is_one_line(sampler):
-  with pytest.raises(ValueError, match='fewer questions') as error:
-    sampler.start([[2]] * 3, 4)
+def test_more_than_a_row_holds_is_one_line(sampler, questions):
+  with pytest.raises(ValueError, match='raise the context') as error:
+    sampler.ask(Asked(0, questions[0], 0, (), [2] * 95, 6))
   assert '\n' not in str(error.value)
+  assert not sampler.busy
+
+
+def test_weights_change_between_rollouts_only(world, sampler, questions):
+  sampler.ask(Asked(0, questions[0], 0, (), [2], 6))
+  with pytest.raises(ValueError, match='between rollouts') as error:
+    sampler.load(world.params)
+  assert '\n' not in str(error.value)
+  sampler.release(0)
+  sampler.load(world.params)
 
 
 # --- a trajectory is its own -------------------------------------------------
@@ -208,6 +240,27 @@ def test_a_model_in_rebuilt_contexts_speaks_as_if_they_were_new(
   )
 
 
+def test_a_rebuilt_context_is_read_from_where_it_differs(
+  world, sampler, questions
+):
+  sampler.load(world.params)  # forgets the prompts of other tests
+  before = dataclasses.replace(sampler.counters)
+  (members,) = world.play(sampler, questions[:1], 2, environment=Diary())
+  read = len(world.tokenizer.encode(members[0].prompt))  # once for both
+  for trajectory in members:
+    for row, after in itertools.pairwise(trajectory.rows):
+      context = after.tokens[~after.sampled].tolist()
+      same = itertools.takewhile(
+        lambda pair: pair[0] == pair[1],
+        zip(row.tokens.tolist(), context, strict=False),
+      )
+      shared = min(len(list(same)), len(context) - 1)
+      assert shared > 1  # 'question who' at least
+      read += len(context) - shared
+  spent = sampler.counters.prefilled_tokens - before.prefilled_tokens
+  assert spent == read
+
+
 def test_a_script_in_rebuilt_contexts(world):
   notes = [
     types.Action(types.Kind.ASSERT, {'triples': [word]}) for word in ('a', 'b')
@@ -238,7 +291,7 @@ def test_a_script_draws_with_certainty_and_within_its_budget(world, questions):
   text = world.environment.render(search)
   whole = world.tokenizer.encode(text)
   for budget, stopped in ((len(whole), True), (len(whole) - 1, False)):
-    (said,) = script.draw([Asked(0, questions[0], 0, (), budget)])
+    (said,) = draw(script, [Asked(0, questions[0], 0, (), (), budget)])
     assert said.tokens.tolist() == whole[:budget]
     assert said.logps.tolist() == [0.0] * budget
     assert said.stopped == stopped
@@ -257,8 +310,11 @@ def parrots(parrot):
     toy,
     ('.',),
     rows=8,
+    width=8,
     capacity=100,
     max_new_tokens=4,
+    append_rows=4,
+    append_tokens=100,
     mesh=sharding.make_mesh(devices=jax.devices()[:1]),
   )
   said = jnp.array(toy.encode('abc.' * 25), jnp.int32)
@@ -270,54 +326,45 @@ def parrots(parrot):
 def talk(policy, lengths, replies):
   """One batch: prompts of these lengths, a turn, replies, a turn."""
   question = types.Question('q', 'q', ('q',))
-  policy.start([[2] * n for n in lengths], group=2)
-  rows = [Asked(r, question, r % 2, (), 4) for r in range(2 * len(lengths))]
-  policy.draw(rows)
-  policy.append({r: [2] * replies[r % len(replies)] for r in range(len(rows))})
-  return policy.draw(rows)
+  contexts = [[2] * n for n in lengths for _ in range(2)]
+  for turn in range(2):
+    asked = [
+      Asked(r, question, r % 2, (None,) * turn, context, 4, sharing=2)
+      for r, context in enumerate(contexts)
+    ]
+    for r, said in enumerate(draw(policy, asked)):
+      reply = [2] * replies[r % len(replies)]
+      contexts[r] = contexts[r] + said.tokens.tolist() + reply
+  for r in range(len(contexts)):
+    policy.release(r)
 
 
-def test_varied_lengths_compile_a_bounded_number_of_programs(parrots):
-  # Lengths up to 40 have the buckets 16, 24, 32 and 48.
+def test_a_warm_up_compiles_everything(parrots):
+  parrots.warm_up()
+  # 16, 24, 32, 48, 64, 96 and 100 tokens, a copy, and decoding.
+  assert parrots.compiled_programs == 7 + 2
+  # Prompts and replies of any length, a last, partial batch, any number of
+  # living rows: nothing new.
   for longest in range(1, 41, 3):
     talk(parrots, [longest, 1, 5], [longest, 2])
-  assert parrots.compiled_programs <= 4 + 4 + 1
-  # A last, partial batch, and any number of living rows: nothing new.
-  before = parrots.compiled_programs
   talk(parrots, [7], [3])
   talk(parrots, [7, 9, 11, 13], [40, 1, 1, 1])
-  assert parrots.compiled_programs == before
+  assert parrots.compiled_programs == 7 + 2
 
 
-def test_a_prompt_may_fill_the_cache_but_for_one_token(parrots):
+def test_a_context_may_fill_the_cache_but_for_one_token(parrots):
   """99 of 100 columns: the bucket above 96 would be 128."""
-  parrots.start([[2] * 99], group=2)
   question = types.Question('q', 'q', ('q',))
-  (said,) = parrots.draw([Asked(0, question, 0, (), budget=1)])
-  assert len(said.tokens) == 1
-  assert not said.stopped
-
-
-def test_a_reply_may_fill_the_cache_but_for_one_token(parrots):
-  parrots.start([[2]], group=2)
-  parrots.append({0: [2] * 98})
-  question = types.Question('q', 'q', ('q',))
-  (said,) = parrots.draw([Asked(0, question, 0, (), budget=1)])
   toy = ToyTokenizer()
+  for sharing in (1, 2):  # into the row itself; by way of a prompt slot
+    (said,) = draw(parrots, [Asked(0, question, 0, (), [2] * 99, 1, sharing)])
+    assert toy.decode(said.tokens) == ('abc.' * 25)[98]
+    assert not said.stopped
+    parrots.release(0)
+  draw(parrots, [Asked(0, question, 0, (), [2], 1)])
+  (said,) = draw(parrots, [Asked(0, question, 0, (None,), [2] * 99, 1)])
   assert toy.decode(said.tokens) == ('abc.' * 25)[98]
-
-
-@hypothesis.given(st.integers(1, 5000))
-def test_buckets_are_few_and_close(length):
-  size = bucket(length)
-  assert length <= size <= max(16, 1.5 * length)
-  assert size % 8 == 0
-  assert bucket(size) == size
-
-
-def test_there_are_two_buckets_to_a_doubling():
-  sizes = sorted({bucket(n) for n in range(1, 129)})
-  assert sizes == [16, 24, 32, 48, 64, 96, 128]
+  parrots.release(0)
 
 
 def test_the_weights_that_are_loaded_are_those_that_speak(

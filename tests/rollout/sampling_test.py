@@ -7,7 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from searchrl_jax.rollout.sampling import question_hash, row_keys, sample
+from searchrl_jax.rollout.sampling import (
+  Draws,
+  question_hash,
+  row_keys,
+  sample,
+  truncates,
+)
 from searchrl_jax.types import Question, Sampling
 
 LOGITS_V = jnp.log(jnp.array([0.5, 0.25, 0.125, 0.0625, 0.0625]))
@@ -16,7 +22,9 @@ LOGITS_V = jnp.log(jnp.array([0.5, 0.25, 0.125, 0.0625, 0.0625]))
 def draw(count, sampling, logits_V=LOGITS_V):
   keys_R = jax.random.split(jax.random.key(0), count)
   logits_RV = jnp.tile(logits_V[None], (count, 1))
-  return sample(logits_RV, keys_R, 3, sampling)
+  positions_R = jnp.full(count, 3)
+  draws = Draws.of([sampling] * count)
+  return sample(logits_RV, keys_R, positions_R, draws, truncates(sampling))
 
 
 def test_frequencies_follow_the_probabilities():
@@ -88,3 +96,36 @@ def test_keys_differ_by_question_rollout_and_turn():
   assert question_hash(Question('a', '', ())) != question_hash(
     Question('b', '', ())
   )
+  # What a policy asks itself within a turn is drawn apart from the turn.
+  question = Question('a', '', ())
+  assert len({question_hash(question, aside) for aside in range(4)}) == 4
+
+
+def test_rows_of_one_batch_are_drawn_differently():
+  """Greedy, cold, truncated and plain rows: each as if it were alone."""
+  samplings = [
+    Sampling(temperature=0),
+    Sampling(temperature=0.5),
+    Sampling(top_k=2),
+    Sampling(top_p=0.51),
+    Sampling(),
+  ]
+  keys_R = jax.random.split(jax.random.key(1), len(samplings) * 40)
+  mixed = sample(
+    jnp.tile(LOGITS_V[None], (len(keys_R), 1)),
+    keys_R,
+    jnp.arange(len(keys_R)),
+    Draws.of(samplings * 40),
+    True,
+  )
+  for i, sampling in enumerate(samplings):
+    own = slice(i, None, len(samplings))
+    alone = sample(
+      jnp.tile(LOGITS_V[None], (40, 1)),
+      keys_R[own],
+      jnp.arange(len(keys_R))[own],
+      Draws.of([sampling] * 40),
+      truncates(sampling),
+    )
+    for together, apart in zip(mixed, alone, strict=True):
+      np.testing.assert_array_equal(together[own], apart)

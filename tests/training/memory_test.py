@@ -11,15 +11,16 @@ import pytest
 from jax.sharding import NamedSharding
 
 from searchrl_jax import sharding
+from searchrl_jax.models import cpu_attention, lora
 from searchrl_jax.models import decoder as decoders
-from searchrl_jax.models import lora
 from searchrl_jax.models.config import DecoderConfig, Lora, Remat
 from searchrl_jax.rollout import device
+from searchrl_jax.rollout.sampling import Draws
 from searchrl_jax.training import losses, state, step
 from searchrl_jax.training.memory import Need, Work, need
 from searchrl_jax.training.optimizer import OptimizerConfig, make_optimizer
 from searchrl_jax.training.weigh import Backend, Devices, weigh
-from searchrl_jax.types import Batch, Sampling, Targets
+from searchrl_jax.types import Batch, Targets
 
 ONE = Devices(1, 1, 1, Backend.CPU)
 OPTIMIZER = make_optimizer(OptimizerConfig(), 1)
@@ -38,10 +39,10 @@ WORK = Work(
   length=256,
   chunk=256,
   rows=16,
-  group=4,
+  width=12,
   capacity=512,
-  prompt=128,
-  reply=96,
+  append_rows=4,
+  append_tokens=256,
   reference=False,
 )
 BFLOAT16 = jnp.dtype(jnp.bfloat16)
@@ -148,13 +149,14 @@ class Learner:
     return self._update._apply._jitted.lower(before, self.grads, self.sums)
 
 
-def used(lowered) -> tuple[int, int]:
-  """(bytes of arguments, bytes beside them)."""
+def used(lowered, also=()) -> tuple[int, int]:
+  """(bytes of arguments and of `also`, bytes beside them)."""
   # Instructions of the processor need not be good ones, and come sooner.
   options = {'xla_backend_optimization_level': 0}
   stats = lowered.compile(compiler_options=options).memory_analysis()
   beside = stats.output_size_in_bytes - stats.alias_size_in_bytes
-  return stats.argument_size_in_bytes, stats.temp_size_in_bytes + beside
+  arguments = stats.argument_size_in_bytes + nbytes(also)
+  return arguments, stats.temp_size_in_bytes + beside
 
 
 def rollout(decoder, work, name) -> tuple[int, int]:
@@ -162,28 +164,33 @@ def rollout(decoder, work, name) -> tuple[int, int]:
   model = decoders.build_model(decoder, unrolled=True)
   shaped = jax.ShapeDtypeStruct
   params = jax.eval_shape(lambda key: model.unstack(model.init(key)), KEY)
-  rows = device.Rows(
-    jax.eval_shape(lambda: model.empty_cache(work.rows, work.capacity)),
-    shaped((work.rows, decoder.width), decoder.compute_dtype),
+  rows = jax.eval_shape(
+    lambda: device.empty(model, work.rows + work.append_rows, work.capacity)
   )
-  counts, hashes = (
-    shaped((work.rows,), dtype) for dtype in (jnp.int32, jnp.uint32)
-  )
-  if name == 'prefill':
-    prompts = work.rows // work.group
-    tokens = shaped((prompts, work.prompt), jnp.int32)
-    arguments = params, tokens, shaped((prompts,), jnp.int32)
-    static = {'group': work.group, 'capacity': work.capacity}
-    donated = ()
-  elif name == 'extend':
-    tokens = shaped((work.rows, work.reply), jnp.int32)
-    arguments, static = (params, rows, tokens, counts, counts), {}
-    donated = (1,)
+
+  def numbers(count, dtype=jnp.int32):
+    return shaped((count,), dtype)
+
+  some = numbers(work.append_rows)
+  if name == 'copy':
+    program = jax.jit(device.copy, donate_argnums=0)
+    return used(program.lower(rows, some, some), also=params)
+  static, donated = {}, (1,)
+  if name == 'extend':
+    # Fewer rows of more tokens need as much, more rows of fewer less.
+    width = work.append_tokens // work.append_rows
+    tokens = shaped((work.append_rows, width), jnp.int32)
+    arguments = params, rows, some, tokens, some, some
   else:
+    lane, word = numbers(work.width), numbers(work.width, jnp.uint32)
+    floats = numbers(work.width, jnp.float32)
+    lanes = device.Lanes(
+      lane, word, word, word, lane, lane, lane, Draws(floats, lane, floats)
+    )
     table = shaped((20, decoder.vocabulary), jnp.int32)
-    arguments = params, rows, KEY, hashes, hashes, hashes, counts, table
-    static = {'length': 32, 'sampling': Sampling()}
-    donated = (1,)
+    scalar = shaped((), jnp.int32)
+    arguments = params, rows, KEY, lanes, scalar, scalar, table
+    static = {'steps': 32, 'truncated': False}
   program = functools.partial(getattr(device, name), model, **static)
   return used(jax.jit(program, donate_argnums=donated).lower(*arguments))
 
@@ -235,17 +242,23 @@ def test_adam_needs_what_was_said(changes):
   )
 
 
-@pytest.mark.parametrize('name', ['prefill', 'extend', 'decode'])
+@pytest.mark.parametrize(
+  'name, kernel',
+  [('extend', True), ('copy', True), ('decode', True), ('decode', False)],
+)
 @pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
-def test_a_rollout_needs_what_was_said(name, dtype):
+def test_a_rollout_needs_what_was_said(name, kernel, dtype, monkeypatch):
+  if not kernel:  # as where there is no compiler: rows are gathered
+    monkeypatch.setattr(cpu_attention, 'available', lambda: False)
+  elif not cpu_attention.available():
+    pytest.skip('the kernel needs a compiler')
   decoder = dataclasses.replace(PLAIN, compute_dtype=jnp.dtype(dtype))
   found = need(decoder, ONE, WORK)
   arguments, beside = rollout(decoder, WORK, name)
-  # Decoding and extending write into the cache they are given; a prefill
-  # makes it, when the last one has gone.
-  said = found.held['sampler copy'] + found.held['KV cache']
-  said += during(found, name)
-  assert_close(said, arguments + beside, above=1.4)
+  # All of them write into the cache they are given.
+  held = found.held['sampler copy'] + found.held['KV cache']
+  assert_close(during(found, name), beside, above=1.4)
+  assert_close(held + during(found, name), arguments + beside, above=1.1)
 
 
 # --- what is exact -----------------------------------------------------------
@@ -274,7 +287,7 @@ def test_sampler_and_cache_are_those_that_are_made(unit, size):
   )
   held = need(decoder, ONE, WORK).held
   model = decoders.build_model(decoder, unrolled=True)
-  cache = model.empty_cache(WORK.rows, WORK.capacity)
+  cache = model.empty_cache(WORK.rows + WORK.append_rows, WORK.capacity)
   assert held['KV cache'] == nbytes(cache)
   # Q H = 256, K H = 64; norms stay float32.
   matrices = 64 * 32 + 3 * (2 * 32 * 256 + 2 * 32 * 64 + 3 * 32 * 48)
@@ -283,7 +296,8 @@ def test_sampler_and_cache_are_those_that_are_made(unit, size):
   # 4 devices decode a quarter of the rows each, with all of the weights; two
   # along the tensor axis decode the same rows.
   parted = need(decoder, Devices(2, 2, 2, Backend.CPU), WORK).held
-  assert parted['KV cache'] * 4 == held['KV cache']
+  # Each has slots of its own for prompts: 4 + 4 rows instead of 16 + 4.
+  assert parted['KV cache'] * 20 == held['KV cache'] * 8
   assert parted['sampler copy'] == held['sampler copy']
 
 
@@ -299,7 +313,10 @@ def test_a_full_reference_is_held_and_that_of_adapters_is_the_base():
 
 
 def test_less_work_never_needs_more():
-  for key in ('micro_rows', 'rows', 'capacity', 'length', 'chunk', 'reply'):
+  for key in (
+    *('micro_rows', 'length', 'chunk', 'rows', 'width', 'capacity'),
+    *('append_rows', 'append_tokens'),
+  ):
     half = dataclasses.replace(WORK, **{key: getattr(WORK, key) // 2})
     for backend in Backend:
       devices = dataclasses.replace(ONE, backend=backend)
