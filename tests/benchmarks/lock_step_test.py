@@ -10,9 +10,8 @@ import pytest
 
 from benchmarks.lock_step import InStep, LockStep
 from benchmarks.workload import Scripted, Searches, Texts, Workload
-from searchrl_jax import sharding
 from searchrl_jax.models import decoder
-from searchrl_jax.rollout import engine, model_policy
+from searchrl_jax.rollout import engine
 from searchrl_jax.rollout.policy import Asked, Said
 from searchrl_jax.types import Question, Sampling
 from tests.benchmarks.models_test import TINY
@@ -112,19 +111,6 @@ def test_reading_all_again_gives_the_same_tokens_and_costs_more():
   assert again.counters.prefilled_tokens == read_again
 
 
-def test_what_was_compiled_before_is_all_that_runs():
-  policy = lock_step(again=True)
-  policy.warm_up(WORKLOAD.contexts())
-  compiled = set(policy._programs)
-  play(policy)
-  assert set(policy._programs) == compiled
-  policy = lock_step(again=False)
-  policy.warm_up([WORKLOAD.prompt, WORKLOAD.reply], group=2)
-  compiled = set(policy._programs)
-  play(policy)
-  assert set(policy._programs) == compiled
-
-
 def test_a_context_that_differs_is_read_from_where_it_does():
   contexts = ([5, 6, 7], [5, 6, 9, 9], [5], [5])
   said = {}
@@ -147,24 +133,3 @@ def test_what_lock_step_cannot_do_is_refused():
   policy.ask(asked(0, sharing=3))
   with pytest.raises(ValueError, match=r'4 rows .* groups of 3'):
     policy.advance()
-
-
-def test_the_engine_says_the_same():
-  model = decoder.make_model(CONFIG)
-  policy = model_policy.ModelPolicy(
-    model,
-    Texts(CONFIG.vocabulary),
-    (),
-    rows=4,
-    width=2,
-    capacity=WORKLOAD.capacity,
-    max_new_tokens=WORKLOAD.longest,
-    mesh=sharding.make_mesh(devices=jax.devices()[:1]),
-  )
-  policy.load(model.init(jax.random.key(0)))
-  policy.use(Sampling(), jax.random.key(3))
-  for group, other in zip(
-    play(policy), play(lock_step(again=True)), strict=True
-  ):
-    for one, same in zip(group, other, strict=True):
-      np.testing.assert_array_equal(one.rows[0].tokens, same.rows[0].tokens)

@@ -147,7 +147,6 @@ def test_all_parts_are_measured(capsys):
     in_step=4,
     many=16,
     many_latencies=(0, 5),
-    searches=(1,),
     rounds=1,
     setting=Setting(SMALL, rows=4, width=4),
     many_rows=8,
@@ -157,20 +156,18 @@ def test_all_parts_are_measured(capsys):
   floor = dataclasses.replace(
     plan, parts=('floor',), setting=Setting(longer, rows=4, width=4)
   )
-  others = dataclasses.replace(plan, parts=('latency', 'many', 'searches'))
+  others = dataclasses.replace(plan, parts=('latency', 'many'))
   rollout.main({'small': others, 'floor': floor})
   result = json.loads(capsys.readouterr().out)
   assert [row['contestant'] for row in result['figures']] == [
     *('ours', 'again'),
     *('ours', 'ours'),
-    *('ours', 'again'),
     'floor',
   ]
   for row in result['figures'][:-1]:
     assert row['sampled_tokens_per_s_min'] <= row['sampled_tokens_per_s']
   assert set(result['ratios']['small']) == {
     'ours/again, 0 ms',
-    'ours/again, 1 searches',
     'lost at 5 ms, R = 8',
   }
   floor = result['figures'][-1]

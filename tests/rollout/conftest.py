@@ -71,7 +71,9 @@ class World:
 
   def play(self, sampler, questions, group=1, **other) -> types.Groups:
     """Plays questions; `other` replaces a part of this world."""
-    tools = other.pop('tools', engine.Tools())
+    settings = {
+      name: other.pop(name) for name in ('tools', 'watch') if name in other
+    }
     world = dataclasses.replace(self, **other)
     return engine.rollout(
       sampler,
@@ -81,7 +83,7 @@ class World:
       world.tokenizer,
       group=group,
       limits=world.limits,
-      tools=tools,
+      **settings,
     )
 
 

@@ -32,11 +32,11 @@ class Late:
   seed: int
   most: float = 0.03  # seconds
   lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-  calls: list[str] = dataclasses.field(default_factory=list)
+  calls: list[int] = dataclasses.field(default_factory=list)
 
   def __call__(self, requests):
     with self.lock:
-      self.calls.append(repr(requests))
+      self.calls.append(len(requests))
       number = len(self.calls)
     wait = np.random.default_rng((self.seed, number)).uniform(0, self.most)
     time.sleep(wait)
@@ -149,18 +149,25 @@ def test_late_tools_change_no_bit(world, few, environment, questions):
   orders = set()
   for seed in range(3):
     late = Late(world.resolve, seed)
-    hurried = []
+    hurried, order = [], []
 
-    def hurry(late=late, hurried=hurried):
-      tools = Tools(concurrency=16)
+    def hurry(late=late, hurried=hurried, order=order):
       hurried += play(
-        world, few, questions, environment, resolve=late, tools=tools
+        world,
+        few,
+        questions,
+        environment,
+        resolve=late,
+        tools=Tools(concurrency=16),
+        watch=lambda question, rollout, turn: order.append(
+          (question.id, rollout)
+        ),
       )
 
     # No token is read or drawn twice, whoever had to wait.
     assert work_of(few, hurry) == work
     same(calm, hurried)
-    orders.add(tuple(late.calls))
+    orders.add(tuple(order))
   assert len(orders) > 1  # things did happen in another order
 
 
@@ -174,7 +181,7 @@ def work_of(policy, run):
 
 
 @pytest.mark.parametrize(
-  'rows, width, devices', [(4, 4, 1), (8, 8, 1), (32, 5, 1), (16, 16, 4)]
+  'rows, width, devices', [(4, 4, 1), (32, 5, 1), (16, 16, 4)]
 )
 def test_rows_and_lanes_change_nothing_but_rounding(
   world, few, environment, questions, rows, width, devices
