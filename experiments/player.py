@@ -91,11 +91,11 @@ class Player:
     self.policy.use(sampling, self._key)
     self.policy.warm_up()
 
-  def describe(self) -> dict[str, float]:
+  def describe(self) -> dict[str, int]:
     """For the log: whose weights play, and the work done so far."""
     return {
       'sampler_fingerprint': int(self._fingerprint),
-      **dataclasses.asdict(self.policy.counters),
+      **self.policy.counters.tokens,
     }
 
   def play(

@@ -14,7 +14,6 @@ The same command begins a run, goes on after an interruption, and says so when
 there is nothing left to do.
 """
 
-import dataclasses
 import functools
 import pathlib
 from typing import Any
@@ -144,7 +143,7 @@ def _saver(run: Assembly, checkpoints, evaluations):
         state,
         rng=jax.random.key(run.seed),
         data=run.questions.get_state(),
-        progress=dataclasses.asdict(run.player.policy.counters),
+        progress=run.player.policy.counters.tokens,
         metrics=evaluations.metrics_of(step),
       )
 

@@ -34,6 +34,7 @@ def get_config():
     config.rollout.update(
       questions=64, group=6, max_new_tokens=256, max_tokens=2048, context=3072
     )
+    config.rollout.update(append_rows=4, append_tokens=2048)
     config.warm_start.update(drill_steps=0, sft_steps=0, superfluous=0.0)
     config.training.update(
       steps=200, minibatches=2, microbatch=8, packed_length=4096

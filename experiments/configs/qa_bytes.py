@@ -30,6 +30,7 @@ def get_config():
     config.rollout.update(
       questions=4, group=4, max_new_tokens=144, max_tokens=288, context=512
     )
+    config.rollout.append_tokens = 256
     config.warm_start.update(
       lessons='titles', drill_steps=0, sft_steps=120, questions=8
     )

@@ -41,6 +41,15 @@ class Counters:
   decode_seconds: float = 0.0
 
   @property
+  def tokens(self) -> dict[str, int]:
+    """What does not depend on timing: the same run counts the same."""
+    return {
+      'prefilled_tokens': self.prefilled_tokens,
+      'shared_tokens': self.shared_tokens,
+      'decoded_tokens': self.decoded_tokens,
+    }
+
+  @property
   def busy_seconds(self) -> float:
     """Seconds in which devices worked."""
     return self.prefill_seconds + self.decode_seconds

@@ -124,6 +124,9 @@ def in_small(tmp_path_factory):
       '--config.rollout.group=2',
       '--config.rollout.max_new_tokens=16',
       '--config.rollout.max_tokens=32',
+      # Few widths to compile.
+      '--config.rollout.append_rows=4',
+      '--config.rollout.append_tokens=64',
     )
 
   return in_small

@@ -74,6 +74,8 @@ def flags_of(mini, published):
     '--config.rollout.max_new_tokens=24',
     '--config.rollout.max_tokens=48',
     '--config.rollout.context=384',
+    '--config.rollout.append_rows=4',
+    '--config.rollout.append_tokens=64',  # few widths to compile
     '--config.training.packed_length=384',
     '--config.training.steps=2',
     '--config.training.minibatches=1',  # old weights are the learner's
