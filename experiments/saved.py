@@ -14,13 +14,16 @@ from experiments.begin import WARM_START
 from experiments.configs import base
 from experiments.data import Data, make_data
 from experiments.experiment import Experiment, find
-from experiments.player import Player
+from experiments.player import Player, Rows
 from searchrl_jax import checkpoint
 from searchrl_jax import workdir as workdirs
 from searchrl_jax.tokenizer import Tokenizer
 from searchrl_jax.types import Recipe
 
 NEWEST, BEST = 'newest', 'best'
+
+
+_ROWS = 128  # trajectories at a time, at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,10 +128,17 @@ def load(workdir: str, *, step: str, changes: dict[str, Any]) -> Saved:
     data.resolve,
     run.mesh,
     seed=seed,
-    rows=parts.make_rows(config),
+    rows=_on_one_device(parts.make_rows(config)),
   )
   player.load(run.params)
   return Saved(config, run.identity, run.step, recipe, player, data)
+
+
+def _on_one_device(rows: Rows) -> Rows:
+  """No more rows than one device holds, of a run that may have had many."""
+  return dataclasses.replace(
+    rows, rows=min(rows.rows, _ROWS), width=min(rows.width, _ROWS)
+  )
 
 
 def _number(workdir: str, step: str) -> int | None:

@@ -128,7 +128,7 @@ def test_modules_to_run_exist():
   expected = {'sft', 'grpo', 'cwgrpo', 'evaluate', 'ask', 'compare', 'late'}
   expected |= {'export', 'factagent', 'cwgrpo_on_facts', 'factagent_on_search'}
   expected = {f'experiments.{name}' for name in expected}
-  assert expected | {'launch_scripts.plan'} == named
+  assert expected | {'launch_scripts.plan', 'benchmarks.rollout'} == named
   for name in named:
     assert module_file(name), f'python -m {name}'
 

@@ -193,10 +193,10 @@ def test_rows_and_lanes_change_nothing_but_rounding(
   same(calm, play(world, other, questions, environment), atol=1e-5)
 
 
+@pytest.mark.parametrize('environment', ['append', 'rebuild'], indirect=True)
 def test_the_first_engine_says_the_same(world, few, environment, questions):
-  """In lock step, with a living cache and with contexts read anew."""
-  if isinstance(environment, Musing):
-    pytest.skip('the first engine answers no Generate requests.')
+  """In lock step, with a living cache and with contexts read anew; it knows
+  no requests to itself."""
   calm = play(world, few, questions, environment)
   for again in (False, True):
     referee = LockStep(
