@@ -25,6 +25,7 @@ from benchmarks import lock_step_programs as programs
 from searchrl_jax import tokenizer as tokenizers
 from searchrl_jax.rollout import sampling as sampler
 from searchrl_jax.rollout import stops
+from searchrl_jax.rollout.buckets import pad
 from searchrl_jax.rollout.policy import Asked, Said
 from searchrl_jax.types import Sampling
 
@@ -224,12 +225,9 @@ class LockStep(InStep):
     self._rows = self._run(programs.extend, args)
 
   def _pad(self, given: Sequence[Sequence[int]]):
-    count = np.array([len(tokens) for tokens in given], np.int32)
+    width = _width(max(map(len, given)), self._capacity)
+    tokens, count = pad(given, width)
     self.counters.prefilled_tokens += int(count.sum())
-    width = _width(int(count.max()), self._capacity)
-    tokens = np.zeros((len(given), width), np.int32)
-    for i, row in enumerate(given):
-      tokens[i, : len(row)] = row
     return tokens, count
 
   # --- programs: a function, its arguments, what is fixed ---------------------

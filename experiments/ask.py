@@ -43,7 +43,6 @@ def main(config) -> None:
     'evaluation.questions': 1,
     'evaluation.final_questions': _EXAMPLES,
     'rollout.rows': 1,
-    'rollout.decode_rows': 1,
   }
   if _CORPUS.value:
     if not workdirs.read_config(workdir)['data']['corpus']:

@@ -129,8 +129,7 @@ class DeviceRows:
       source, target = self._numbers(size), self._numbers(size)
       for i, pair in batch:
         _, source[i], target[i] = pair
-      program = self._program(device.copy, (ROWS, ROWS, ROWS), ROWS, (0,))
-      self._rows = program(self._living(), source, target)
+      self._copy(source, target)
 
   def decode(
     self, key, lanes: Lanes, empty: int, patience: int, *, truncated: bool
@@ -163,10 +162,13 @@ class DeviceRows:
     for columns in self.widths():
       self._extend([], columns)
     none = self._numbers(self.append_rows)
-    program = self._program(device.copy, (ROWS, ROWS, ROWS), ROWS, (0,))
-    self._rows = program(self._living(), none, none)
+    self._copy(none, none)
 
   # --- calls -----------------------------------------------------------------
+
+  def _copy(self, source, target) -> None:
+    program = self._program(device.copy, (ROWS, ROWS, ROWS), ROWS, (0,))
+    self._rows = program(self._living(), source, target)
 
   def _extend(self, batch, columns: int) -> None:
     size = self._appending(columns)

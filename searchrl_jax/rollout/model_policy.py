@@ -26,8 +26,6 @@ from searchrl_jax.rollout.prompts import Prompts
 from searchrl_jax.rollout.scheduler import Scheduler
 from searchrl_jax.types import Sampling
 
-_START = 1  # of the stop automaton
-
 
 @dataclasses.dataclass
 class Counters:
@@ -60,21 +58,16 @@ class _Conversation:
   """What a policy remembers of a conversation."""
 
   asked: Asked
+  context: np.ndarray  # what is in the row when its turn begins
   place: int = -1
   row: int = -1  # of its place
   cached: np.ndarray = dataclasses.field(
     default_factory=lambda: np.zeros(0, np.int32)
   )  # tokens of its row
-  state: int = _START
+  state: int = stopping.START  # of the stop automaton
   tokens: list[np.ndarray] = dataclasses.field(default_factory=list)
   logps: list[np.ndarray] = dataclasses.field(default_factory=list)
   drawn: int = 0  # tokens of this turn
-
-  @property
-  def context(self) -> np.ndarray:
-    """What must be in the row before its next token is drawn."""
-    said = [np.asarray(self.asked.context, np.int32), *self.tokens]
-    return np.concatenate(said)
 
   def unread(self) -> Text:
     """The end of the context that the row does not hold.
@@ -199,9 +192,13 @@ class ModelPolicy:
         f'into rows of {self._capacity}; raise the context.'
       )
     self._scheduler.ask(asked.id, aside=asked.aside > 0)
-    known = self._conversations.setdefault(asked.id, _Conversation(asked))
-    known.asked = asked
-    known.state, known.drawn, known.tokens, known.logps = _START, 0, [], []
+    context = np.asarray(asked.context, np.int32)
+    known = self._conversations.setdefault(
+      asked.id, _Conversation(asked, context)
+    )
+    known.asked, known.context = asked, context
+    known.state, known.drawn = stopping.START, 0
+    known.tokens, known.logps = [], []
 
   def advance(self):
     newcomers = []
@@ -258,9 +255,11 @@ class ModelPolicy:
       waiting = later
 
   def _read(self, picked: Iterable[_Conversation]) -> None:
-    """Brings rows to where their next token is drawn."""
+    """Brings rows to where turns begin; a turn in its midst has nothing new."""
     texts = []
     for known in picked:
+      if known.drawn:
+        continue
       text = known.unread()
       if len(text.tokens):
         texts.append(text)

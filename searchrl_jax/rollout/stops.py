@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-STOPPED = 0  # the absorbing state; 1 is the start
+STOPPED, START = 0, 1  # states; STOPPED absorbs
 
 
 def _automaton(stops: Sequence[bytes]) -> np.ndarray:
